@@ -1,8 +1,12 @@
 """One node: its log, its sessions, its door, its metrics and its reports of problems. Ships, ports and headquarters build on it.
 
-node = Node(settings, clock) node.guard.route("GET", "/console", page, OPEN) # own routes, before start node.add_background("rules", judge)
-# an async function, run from start to stop await node.start() await node.append([Append("events", to_batch(records))]) await
-node.run_until_stopped() # until SIGTERM, SIGINT or node.stop()"""
+node = Node(settings, clock)
+node.guard.route("GET", "/console", page, OPEN)  # own routes, before start
+node.add_background("rules", judge)           # an async function, run from start to stop
+await node.start()
+await node.append([Append("events", to_batch(records))])
+await node.run_until_stopped()                # until SIGTERM, SIGINT or node.stop()
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process's `/healthz`, for processes that serve nothing else."""
+"""The `/healthz` of a process that serves nothing else."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ RENEWED_S = ASKED_WITHIN_S = 10.0
 log = logging.getLogger(__name__)
 NO_CERTIFICATE = WithCertificate()
 Health = Callable[[], tuple[bool, dict[str, Any]]]
-"""Whether the process is well, and what it says of itself (a JSON object)."""
+"""A function that returns whether the process is well, and its report on itself (a JSON object)."""
 
 
 @contextmanager
 def serve_health(host: str, port: int, health: Health, files: WithCertificate = NO_CERTIFICATE) -> Iterator[int]:
-    """While the block runs, `GET /healthz` on `host:port` answers 200 when `health` says so, else 503, with its object; gives the port.
+    """Answer `GET /healthz` on `host:port` while the block runs, with the object of `health`: 200 when `health` is well, else 503. Yield
+    the port.
 
-    Port 0 lets the system choose. With a certificate it speaks TLS alone, and shows one in its place within RENEWED_S. Raises Misuse when
-    the address can not be had, or the certificate does not load.
-    """
+    Port 0 lets the system choose. With a certificate it speaks TLS alone; a replaced certificate is used within RENEWED_S. Raises Misuse
+    when the address can not be had, or the certificate does not load."""
     shown = showing("/healthz", files.tls_certificate, files.tls_key)
     with listening("/healthz", host, port):
         server = (_Server6 if ":" in host else _Server)((host, port), _handler(health), shown)
@@ -48,7 +48,7 @@ def serve_health(host: str, port: int, health: Health, files: WithCertificate = 
 
 
 class _Server(ThreadingHTTPServer):
-    """Over TLS where it has a certificate; each handshake is made in the thread of its own connection."""
+    """A server of `/healthz`, over TLS where it has a certificate. Each handshake is made in the thread of its own connection."""
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], shown: Shown | None) -> None:
         super().__init__(address, handler)
@@ -63,7 +63,7 @@ class _Server(ThreadingHTTPServer):
         return self._shown.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False), peer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or does not speak TLS where the door does, is no fault of this process."""
+        """Ignore a client that goes away, or does not speak TLS where the door does: that is no fault of this process."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError | ssl.SSLError):
             super().handle_error(request, client_address)
 
@@ -78,7 +78,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Server6(_Server):
-    """At an IPv6 address."""
+    """A server at an IPv6 address."""
 
     address_family = socket.AF_INET6
 
@@ -99,6 +99,6 @@ def _handler(health: Health) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(answer)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: a health check is no news."""
+            """Log nothing: a health check is no news."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""How long a process next to headquarters' node waits for each stream's holes, and its report on what it went on without."""
+"""The time that a process next to headquarters' node waits for each stream's holes, and its report on what it went on without."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ OUTCOME = "went on without; what comes of it is delivered late"
 
 
 class PatientReaders:
-    """A reader past holes for each stream of one log, as patient as headquarters has set of the stream. For one thread."""
+    """Readers past holes, one for each stream of one log, each with the patience that headquarters has set for the stream. They are for one
+    thread."""
 
     def __init__(self, log: LogReader, clock: Clock) -> None:
         self._log, self._clock = log, clock
@@ -26,11 +27,11 @@ class PatientReaders:
         self._readers: dict[str, PatientReader] = {}
 
     def follow(self) -> None:
-        """From now on patience is what the log's registry says now."""
+        """Update patience from the log's registry as it is now."""
         self._defining.take_up(self._log)
 
     def of(self, stream: str) -> PatientReader:
-        """The one reader of `stream`, which knows since when it waits."""
+        """Return the one reader of `stream`, which knows since when it waits."""
         if stream not in self._readers:
             patience = Patience(lambda: self._definitions.of(stream).patience_s, self._clock)
             self._readers[stream] = PatientReader(self._log, stream, patience)
@@ -38,7 +39,8 @@ class PatientReaders:
 
 
 class SkippedTold:
-    """Reports each hole that a process went on without. A process that restarts reports again what has not come: that changes nothing."""
+    """The reports of each hole that a process went on without. A process that restarts reports again what has not come: that changes
+    nothing."""
 
     def __init__(self, teller: TelemetryClient, process: str) -> None:
         self._teller, self._process = teller, process
@@ -53,12 +55,13 @@ class SkippedTold:
 
 
 def skipped_failures(process: str, standings: Mapping[str, ReaderStanding], at_ms: int) -> list[Append]:
-    """Records of `exceptions` on all that is skipped in `standings`. Appended again they change nothing."""
+    """Return records of `exceptions` on all that is skipped in `standings`. Appended again, they change nothing."""
     return [failure(process, reason, "", at_ms, key, OUTCOME) for reason, key in _named(process, standings)]
 
 
 def count_polled(metrics: Metrics, before: Skipped, polled: Polled) -> None:
-    """How often a floor was passed over (`trimmed`), how many offsets were skipped (`skipped`) and came late (`late`)."""
+    """Count how often a floor was passed over (`trimmed`), how many offsets were skipped (`skipped`) and how many rows came late
+    (`late`)."""
     for name, amount in (
         ("trimmed", int(bool(polled.passed))),
         ("skipped", sum(ranges.count() for ranges in newly_skipped(before, polled.skipped).values())),
@@ -69,9 +72,8 @@ def count_polled(metrics: Metrics, before: Skipped, polled: Polled) -> None:
 
 
 def _named(process: str, standings: Mapping[str, ReaderStanding]) -> list[tuple[str, tuple[str, int]]]:
-    """Return of each hole the reason that is reported, and producer and sequence. Holes are skipped in ascending order, and only shrink
-    from then on.
-    """
+    """Return, for each hole, the reported reason, and producer and sequence. Holes are skipped in ascending order, and only shrink from
+    then on."""
     return [
         (f"{stream}:{origin} {first}..{end - 1} did not come in time", (f"{process}/skipped/{stream}/{origin}", end))
         for stream, standing in sorted(standings.items())
@@ -81,4 +83,4 @@ def _named(process: str, standings: Mapping[str, ReaderStanding]) -> list[tuple[
 
 
 def _told_by_the_node(reason: str, outcome: str, problem: str) -> None:
-    """A definition that does not read is reported by headquarters' node; here the stream is managed as before too."""
+    """Ignore a definition that does not read: headquarters' node reports it, and the stream is managed as before here too."""

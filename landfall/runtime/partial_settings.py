@@ -1,4 +1,4 @@
-"""What does not fit together in settings of which some are wrong: the right ones are made, and every table is asked."""
+"""The check of settings that do not fit together, when some of them are wrong: the right ones are made, and every table is checked."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from landfall.system.settings_table import Place, SettingsProblem, SettingsTable
 
 
 class _InDoubtError(Exception):
-    """What stands there is wrong, or nobody knows what would."""
+    """The value there is wrong, or cannot be known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is known to be wrong with settings, by place as a file has it.
+    """The known problems of settings, by place as a file has it.
 
-    `wrong`: values that are. `meant`: settings that unknown keys seem to mean, so that they are not there by mistake. `all_read`: no line
-    of the file was left out, so what is absent is not there.
-    """
+    `wrong`: wrong values. `meant`: settings that unknown keys seem to mean, so that they are not there by mistake. `all_read`: no line of
+    the file was left out, so what is absent is not there."""
 
     wrong: frozenset[Place]
     meant: frozenset[Place]
@@ -31,14 +30,14 @@ class Draft:
     _made: list[tuple[Place, SettingsTable]] = field(default_factory=list)
 
     def problems(self, kind: type[SettingsTable], values: Mapping[str, Any]) -> Iterator[SettingsProblem]:
-        """All that does not fit together in `values`, settings of `kind`, whatever else is wrong; each at its whole place."""
+        """Yield all that does not fit together in `values`, settings of `kind`, whatever else is wrong; each at its whole place."""
         self._table(kind, values, ())
         for place, table in self._made:
             for problem in table.problems():
                 yield replace(problem, where=(*place, *problem.where))
 
     def _table(self, kind: type[SettingsTable], values: Mapping[str, Any], place: Place) -> SettingsTable:
-        """A table that holds what is right, and nothing else."""
+        """Return a table that holds only the right settings."""
         right: dict[str, Any] = {}
         for name, told in kind.model_fields.items():
             try:
@@ -65,7 +64,7 @@ class Draft:
         return TypeAdapter(typed).validate_python(value)
 
     def _tables(self, annotation: Any, chosen_by: Any, value: Any, place: Place) -> Any:
-        """The table there, or each of a list or of a table of tables."""
+        """Return the table there, or each of a list or of a table of tables."""
         if place in self.wrong:
             raise _InDoubtError
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The fleet's clock at headquarters: the wall's by default, or the one at a clock URL (the demo's simulator)."""
+"""The fleet's clock at headquarters: the wall clock by default, or the clock at a URL (the demo's simulator)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from streams.model.clock import FleetClock, FleetTime
 
 @contextmanager
 def following(clock: str) -> Iterator[FleetClock]:
-    """While the block runs, the clock given runs as the setting says: "wall", or as the clock at a URL, asked twice a second.
+    """Yield a clock that runs, while the block runs, as the setting says: "wall", or as the clock at a URL, asked twice a second.
 
-    Its first answer is waited for (RetryLater when it does not come); while it does not answer later, time goes on as it last said.
-    """
+    It waits for the first answer (RetryLater when it does not come). While the clock does not answer later, time continues by its last
+    answer."""
     if clock == "wall":
         wall_ms = time.time_ns() // 1_000_000
         yield FleetClock(FleetTime(wall_ms, wall_ms, 1.0))

@@ -1,4 +1,4 @@
-"""What every process next to a node has around its work: the fleet's clock, health, its reports on itself, retries, and a clean end."""
+"""The frame of every process next to a node: the fleet's clock, health, its reports on itself, retries, and a clean end."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ class WorkSettings(TellingSettings, WithCertificate):
 
 @dataclass(slots=True)
 class StepFailure:
-    """Why the last step of a process failed, None where it did not, and since when every step has, by the monotonic clock."""
+    """The reason why the last step of a process failed, None where it did not, and since when every step has, by the monotonic clock."""
 
     problem: RetryLater | None = None
     since_s: float = 0.0
 
     def note(self, problem: RetryLater, now_s: float) -> None:
-        """A step failed so."""
+        """Record that a step failed with `problem`."""
         if self.problem is None:
             self.since_s = now_s
         self.problem = problem
 
     def is_long(self, now_s: float) -> bool:
-        """Whether every step has failed for more than WAIT_S_MAX."""
+        """Return whether every step has failed for more than WAIT_S_MAX."""
         return self.problem is not None and now_s - self.since_s > WAIT_S_MAX
 
 
@@ -86,33 +86,34 @@ class Running:
 
     @property
     def troubles(self) -> dict[str, str]:
-        """Why its health is degraded though it works, by kind. Changed by the part that knows."""
+        """Reasons why its health is degraded though it works, by kind. The part that detects a trouble changes them."""
         return self.metrics.troubles
 
 
 class Work(Protocol):
-    """What a process does, again and again."""
+    """The work that a process does, again and again."""
 
     @property
     def ready(self) -> bool:
-        """Whether the process is well: what /healthz answers."""
+        """Whether the process is well, as /healthz answers it."""
         ...
 
     def start(self) -> None:
-        """All is ready to step; also after a step that failed. Raises RetryLater while something it needs is away."""
+        """Prepare for the steps; also after a step that failed. Raises RetryLater while something it needs is away."""
         ...
 
     def step(self) -> int:
-        """One piece of work, as one commit; how much it was, 0 when there was nothing to do. Raises RetryLater, then it is restarted."""
+        """Do one piece of work, as one commit, and return its amount; 0 when there was nothing to do. Raises RetryLater; then the work is
+        restarted."""
         ...
 
 
 Made = Callable[[Running], AbstractContextManager[Work]]
-"""Makes the work of a process under way, and releases at the end what it holds."""
+"""A function that makes the work of a process under way, and releases at the end what the work holds."""
 
 
 def teller_of(settings: TellingSettings, metrics: Metrics, clock: Clock, standing: Standing = dict[str, Any]) -> TelemetryClient:
-    """The process's word on itself, as its settings say."""
+    """Return the process's telemetry client, as its settings configure it."""
     door = AppendDoor(settings.door, settings.token.get_secret_value(), DOOR_TIMEOUT_S) if settings.door else None
     return TelemetryClient(door, metrics, clock, settings.metrics_every_s, standing)
 
@@ -131,7 +132,7 @@ def running(metrics: Metrics, settings: TellingSettings, standing: Standing = di
 
 
 def stop_when_asked(stop: Stop) -> None:
-    """From now on SIGTERM and SIGINT set `stop`, and what is under way is finished first."""
+    """Set `stop` on SIGTERM and SIGINT from now on. The work under way is finished first."""
     for wanted in (signal.SIGTERM, signal.SIGINT):
         signal.signal(wanted, lambda *_: stop.set())
 
@@ -156,7 +157,8 @@ def run_work(metrics: Metrics, settings: WorkSettings, poll_s: float, made: Made
 
 
 def health_of(under_way: Running, ready: bool, standing: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
-    """Whether a process is well, and what /healthz says of it. `ready`: its work's own word, which counts while it does not wait long."""
+    """Return whether a process is well, and what /healthz answers. `ready`: its work's own answer, which counts while it does not wait
+    long."""
     ready = ready and not under_way.waiting.is_long(under_way.clock.monotonic_s())
     told: dict[str, Any] = {"process": under_way.metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing}
     told |= {"waiting": {"code": problem.code, "reason": str(problem)}} if (problem := under_way.waiting.problem) else {}

@@ -1,4 +1,4 @@
-"""Settings from a TOML file and the environment: the only place that reads either, reporting every problem at once."""
+"""The loader of settings from a TOML file and the environment: the only place that reads either. It reports every problem at once."""
 
 from __future__ import annotations
 
@@ -36,19 +36,18 @@ from streams.model.errors import Misuse
 SYNTAX_PROBLEMS_MAX = 20
 _MAKES_SECRET = "python3 -c 'import secrets; print(secrets.token_hex(32))'"
 NEAR_MIN = 0.7
-"""How alike two names are when one may be meant by the other, 0 to 1."""
+"""Minimum similarity of two names when one may be meant by the other, 0 to 1."""
 _OWN_LINE = re.compile(r"\s*[\w.\"'-]+\s*=")
-"""A line with a setting of its own: what does not begin so may be part of a list, or the head of what follows."""
+"""Pattern of a line with a setting of its own. A line that does not match may be part of a list, or the head of what follows."""
 Settings = TypeVar("Settings", bound=SettingsTable)
 Kinds = Callable[[], Iterable[type[SettingsTable]]]
 
 
 def load(kind: type[Settings], path: Path | None, environment: Mapping[str, str] | None = None, others: Kinds = tuple) -> Settings:
-    """The settings of one process: the TOML file at `path` (if any), then `LANDFALL_<KEY>` and `LANDFALL_<TABLE>__<KEY>` over it.
+    """Return the settings of one process: the TOML file at `path` (if any), then `LANDFALL_<KEY>` and `LANDFALL_<TABLE>__<KEY>` over it.
 
-    A variable's value is read as TOML when it reads as such (`8080`, `true`, `["a"]`), else as text. One that is a setting of `others`,
-    the settings of all processes, is left to them. Raises Misuse with a line for every problem there is: where, what, and what to do.
-    """
+    A variable's value is read as TOML when it reads as such (`8080`, `true`, `["a"]`), else as text. A variable of `others`, the settings
+    of all processes, is left to them. Raises Misuse with a line for every problem: where, what, and what to do."""
     reading = _Reading(kind, path)
     reading.read_file()
     reading.read_environment(os.environ if environment is None else environment, others)
@@ -62,7 +61,7 @@ def load(kind: type[Settings], path: Path | None, environment: Mapping[str, str]
 
 @dataclass(slots=True)
 class _Reading(Generic[Settings]):
-    """Settings in the making: their values, which variable each comes from, and what is wrong so far, in sentences."""
+    """Settings in the making: their values, the variable that each comes from, and the problems so far, in sentences."""
 
     kind: type[Settings]
     path: Path | None
@@ -70,10 +69,10 @@ class _Reading(Generic[Settings]):
     origins: dict[Place, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    """Lines of the file that do not read: what was in them is not missing."""
+    """Lines of the file that do not read; their settings are not missing."""
 
     def read_file(self) -> None:
-        """The file's values; each line that is no TOML is a problem, and the others are read all the same."""
+        """Read the file's values. Each line that is no TOML is a problem, and the others are read all the same."""
         if self.path is None:
             return
         try:
@@ -98,7 +97,7 @@ class _Reading(Generic[Settings]):
                 return
 
     def read_environment(self, environment: Mapping[str, str], others: Kinds) -> None:
-        """The variables' values over the file's; one that no process knows is a problem."""
+        """Put the variables' values over the file's; a variable that no process knows is a problem."""
         for name, text in sorted(environment.items()):
             if not name.startswith(PREFIX) or name == CRASH_VARIABLE:
                 continue
@@ -110,7 +109,7 @@ class _Reading(Generic[Settings]):
                 self.problems.append(f"{name}: there is no such setting; {_meant(near)}")
 
     def checked(self) -> Settings | None:
-        """The settings; None when they do not hold, each reason being a problem."""
+        """Return the settings; None when they are not valid, with a problem for each reason."""
         try:
             settings = self.kind.model_validate(self.values)
         except ValidationError as problems:
@@ -122,7 +121,7 @@ class _Reading(Generic[Settings]):
         return settings
 
     def _open_to_others(self, settings: SettingsTable) -> Iterator[str]:
-        """A file with a secret is its owner's alone, as keys are."""
+        """Yield the problem of a file with a secret that others may read: like keys, it is for its owner alone."""
         of_file = (place for place in secrets_in(settings) if self._variable_of(place) is None and _is_in(self.values, place))
         if self.path is None or (place := next(of_file, None)) is None:
             return
@@ -132,7 +131,7 @@ class _Reading(Generic[Settings]):
             yield f"{self._where(place)} is a secret, and {problem}"
 
     def _between(self, of_one: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-        """What does not fit together, as far as what is wrong with single settings (`of_one`) and with lines lets it be known."""
+        """Yield what does not fit together, as far as the problems with single settings (`of_one`) and with lines allow it."""
         if all(_OWN_LINE.match(line) for line in self.unread):
             unknown = [problem["loc"] for problem in of_one if problem["type"] == "extra_forbidden"]
             meant = ((*as_written(self.kind, place[:-1]), _near_setting(self.kind, place) or "") for place in unknown)
@@ -153,7 +152,7 @@ class _Reading(Generic[Settings]):
         self.origins[keys] = name
 
     def _told(self, problem: Mapping[str, Any]) -> Iterator[str]:
-        """The problem in a sentence; nothing when a line that does not read may be the reason for it."""
+        """Yield the problem in a sentence; nothing when a line that does not read may be the reason for it."""
         place, type_ = tuple(problem["loc"]), problem["type"]
         if (type_ == "missing" and self.unread) or (
             type_ == "extra_forbidden" and any(line.lstrip().startswith("[") for line in self.unread)
@@ -164,7 +163,7 @@ class _Reading(Generic[Settings]):
         yield f"{self._where(written)}{_sentence(self.kind, place, problem, f' is {value!r}' if shown else '', written in self.origins)}"
 
     def _variable_of(self, place: Place) -> str | None:
-        """The variable that gives what lies there, or a table around it; None where the file does."""
+        """Return the variable that gives the value there, or a table around it; None where the file gives it."""
         return next((self.origins[place[:depth]] for depth in range(len(place), 0, -1) if place[:depth] in self.origins), None)
 
     def _where(self, place: Place) -> str:
@@ -183,14 +182,14 @@ def _is_in(values: Any, place: Place) -> bool:
 
 
 def _needed(wanted: Any) -> str:
-    """What a table that is one of a kind may not be without."""
+    """Return what a table that is one of a kind must have."""
     kinds = models_in(wanted)
     needed = [name for name, field in kinds[0].model_fields.items() if field.is_required()] if len(kinds) == 1 else []
     return f" with {', '.join(needed)}" if needed else ""
 
 
 def _sentence(kind: type[SettingsTable], place: Place, problem: Mapping[str, Any], given: str, by_variable: bool) -> str:
-    """What is wrong at `place` and what to do about it; `given`: what is there, as far as it may be shown."""
+    """Return what is wrong at `place` and what to do about it; `given`: the value there, as far as it may be shown."""
     wanted, written = annotation_at(kind, place), _written(kind, problem)
     match problem["type"]:
         case "missing":
@@ -239,13 +238,13 @@ def _near(name: str, names: Iterable[str]) -> str | None:
 
 
 def _near_setting(kind: type[SettingsTable], place: Place) -> str | None:
-    """The setting that is meant, it seems, by an unknown key there."""
+    """Return the setting that an unknown key there seems to mean."""
     tables = models_in(annotation_at(kind, place[:-1]))
     return _near(str(place[-1]), (name for table in tables for name in table.model_fields))
 
 
 def _table_elsewhere(kind: type[SettingsTable], name: str) -> tuple[str, ...] | None:
-    """Where in settings of `kind` a table of this name stands, the nearest to their top; None where there is none."""
+    """Return where in settings of `kind` a table of this name is, the nearest to their top; None where there is none."""
     waiting: list[tuple[tuple[str, ...], type[SettingsTable]]] = [((), kind)]
     for place, table in waiting:
         for key, setting in table.model_fields.items():
@@ -265,7 +264,7 @@ def _variable(place: Place) -> str:
 
 
 def _example(problem: Mapping[str, Any], wanted: Any) -> str:
-    """What to write instead."""
+    """Return what to write instead."""
     type_ = problem["type"]
     if type_ == "literal_error":
         return f"one of {problem['ctx']['expected']}"
@@ -290,7 +289,7 @@ _EXAMPLES = {
     "dict": "a table, like [name] with its keys below",
     "model": "a table, like [name] with its keys below",
 }
-"""By the beginning of the error's type."""
+"""Examples by the beginning of the error's type."""
 
 
 def _toml_value(text: str) -> Any:

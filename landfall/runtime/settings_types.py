@@ -1,4 +1,4 @@
-"""Settings' types as people read them: a type in words, what lies where in a table, how each setting's variable is called."""
+"""Settings' types as people read them: a type in words, the contents of a table by place, and the name of each setting's variable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BETWEEN = "__"
 
 
 def in_words(annotation: Any) -> str:
-    """A type as people write it: `tuple[KnownPeer, ...]`, without modules and without constraints."""
+    """Return a type as people write it: `tuple[KnownPeer, ...]`, without modules and without constraints."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return in_words(inner[0])
@@ -31,29 +31,29 @@ def in_words(annotation: Any) -> str:
 
 
 def models_in(annotation: Any) -> list[type[SettingsTable]]:
-    """The tables that a setting of this type holds."""
+    """Return the tables that a setting of this type holds."""
     if inspect.isclass(annotation) and issubclass(annotation, SettingsTable):
         return [annotation]
     return [inner for part in get_args(annotation) for inner in models_in(part)]
 
 
 def kinds_in(annotation: Any, chosen_by: str | int) -> dict[str | int, type[SettingsTable]]:
-    """The tables that a setting of this type may be, by what their key `chosen_by` says."""
+    """Return the tables that a setting of this type may be, by the value of their key `chosen_by`."""
     return {name: model for model in models_in(annotation) for name in get_args(model.model_fields[str(chosen_by)].annotation)}
 
 
 def annotation_at(kind: type[SettingsTable], place: Sequence[str | int]) -> Any:
-    """The type of what lies at `place` (keys and indices, kinds chosen) in settings of `kind`; None where nothing does."""
+    """Return the type of what lies at `place` (keys and indices, kinds chosen) in settings of `kind`; None where there is nothing."""
     return [kind, *(annotation for _, annotation, _ in _on_the_way(kind, place))][-1]
 
 
 def as_written(kind: type[SettingsTable], place: Sequence[str | int]) -> tuple[str | int, ...]:
-    """`place` as a file has it: without the names of kinds, which pydantic puts after a table that is one of several."""
+    """Return `place` as a file has it: without the names of kinds, which pydantic puts after a table that is one of several."""
     return tuple(key for key, _, is_kind in _on_the_way(kind, place) if not is_kind)
 
 
 def _on_the_way(kind: type[SettingsTable], place: Sequence[str | int]) -> Iterator[tuple[str | int, Any, bool]]:
-    """Each key of `place`, the type of what lies there, and whether the key is the name of one of several kinds of table."""
+    """Yield each key of `place`, the type of what lies there, and whether the key is the name of one of several kinds of table."""
     annotation: Any = kind
     chosen_by: str | None = None
     for key in place:
@@ -71,7 +71,7 @@ def _on_the_way(kind: type[SettingsTable], place: Sequence[str | int]) -> Iterat
 
 
 def is_secret(kind: type[SettingsTable], place: Sequence[str | int]) -> bool:
-    """Whether what lies there is for nobody to see: a secret, something that holds one, or something unknown that is named like one."""
+    """Return whether the value there must not be shown: a secret, something that holds one, or something unknown that is named like one."""
     annotation = annotation_at(kind, place)
     inside = [annotation, *(field.annotation for model in models_in(annotation) for field in model.model_fields.values())]
     named = any(word in str(place[-1]) for word in ("password", "token", "secret", "key")) if place else False
@@ -79,7 +79,7 @@ def is_secret(kind: type[SettingsTable], place: Sequence[str | int]) -> bool:
 
 
 def secrets_in(value: object, place: Place = ()) -> Iterator[Place]:
-    """Where secrets lie in settings, empty ones left out."""
+    """Yield where secrets lie in settings, empty ones left out."""
     if isinstance(value, SecretStr):
         if value.get_secret_value():
             yield place
@@ -96,7 +96,7 @@ def secrets_in(value: object, place: Place = ()) -> Iterator[Place]:
 
 
 def examples_of(annotation: Any, pattern: str) -> list[str]:
-    """What settings of this type that have this `pattern` give as examples of it."""
+    """Return the examples that settings of this type with this `pattern` give."""
     inside = [field for field in get_args(annotation)[1:] if isinstance(field, FieldInfo)] if get_origin(annotation) is Annotated else []
     for model in models_in(annotation):
         inside += model.model_fields.values()
@@ -108,7 +108,8 @@ def examples_of(annotation: Any, pattern: str) -> list[str]:
 
 
 def variables(kind: type[SettingsTable], before: str = PREFIX) -> Iterator[str]:
-    """The environment variables that settings of `kind` hear: `LANDFALL_PORT`, `LANDFALL_NODE__PORT`; into lists they do not reach."""
+    """Yield the environment variables that settings of `kind` read: `LANDFALL_PORT`, `LANDFALL_NODE__PORT`. They do not reach into
+    lists."""
     for name, field in kind.model_fields.items():
         yield f"{before}{name.upper()}"
         if get_origin(field.annotation) is not tuple:

@@ -1,4 +1,5 @@
-"""Records that a process next to headquarters' node never read, because its log had dropped them: reported, and its health degraded."""
+"""The watch for records that a process next to headquarters' node never read, because its log had dropped them: reported, and health
+degraded."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class SkippedOffsets:
 
 
 def unread_of(stream: str, before: ReaderStanding, polled: Polled) -> list[SkippedOffsets]:
-    """What a consumer that stood at `before` went past without reading. A consumer that starts from nothing misses nothing."""
+    """Return what a consumer that stood at `before` passed without reading. A consumer that starts from nothing misses nothing."""
     passed = [SkippedOffsets(stream, str(origin), first, end) for origin, ranges in sorted(polled.passed.items()) for first, end in ranges]
     if passed and not before.position:
         log.info("%s: begins above %s, which this log has dropped", stream, ", ".join(map(str, passed)))
@@ -38,14 +39,14 @@ def unread_of(stream: str, before: ReaderStanding, polled: Polled) -> list[Skipp
 
 
 class BelowFloor:
-    """What `process` lost below the floor of `reader`. Health is degraded from a report on, as `FloorTrouble` says."""
+    """The losses of `process` below the floor of `reader`. Health is degraded from a report on, as `FloorTrouble` defines."""
 
     def __init__(self, reader: LogReader, running: Running, process: str) -> None:
         self.reader, self._running, self._process = reader, running, process
         self._trouble = FloorTrouble(reader, process, running.troubles, running.clock.monotonic_s)
 
     def look(self, unread: Iterable[SkippedOffsets] = (), lost: Iterable[str] = ()) -> None:
-        """Report what is `unread`, and sentences on what else is `lost`; then health says how it stands. Called after each step."""
+        """Report what is `unread`, and sentences on what else is `lost`; then health shows the state. It is called after each step."""
         outcome = f"went on without; `landfall consumer accept {self._process}` once it is known"
         for one in unread:
             reason = f"{one} were dropped before {self._process} read them: they are missing from what it makes"
@@ -61,27 +62,26 @@ class BelowFloor:
 
 
 class WorkAboveFloor:
-    """`work` that passes over what is below the floor itself, such as a query of Spark: before each step its Positions are compared with
-    the floors. Records that it read just before they were dropped may be reported too; none that it missed is left out.
-    """
+    """Work that itself passes over what is below the floor, such as a query of Spark. Before each step its Positions are compared with the
+    floors. Records that it read just before they were dropped may be reported too; no record that it missed is left out."""
 
     def __init__(self, work: Work, floor: BelowFloor, positions: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
-        """`positions`: by stream, what the work has read and committed, as `Position.to_json`."""
+        """Wrap `work`. `positions`: by stream, what the work has read and committed, as `Position.to_json`."""
         self._work, self._floor, self._positions = work, floor, positions
         self._seen: set[SkippedOffsets] = set()
 
     @property
     def ready(self) -> bool:
-        """As the work's."""
+        """Readiness of the work."""
         return self._work.ready
 
     def start(self) -> None:
-        """As the work's, once what it will not read is reported."""
+        """Report what the work will not read, then start the work."""
         self._look()
         self._work.start()
 
     def step(self) -> int:
-        """As the work's."""
+        """Report what the work will not read, then do one step of the work, and return its amount."""
         self._look()
         return self._work.step()
 

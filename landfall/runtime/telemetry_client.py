@@ -1,4 +1,4 @@
-"""How a process next to a node reports on itself: its metrics and its failures, appended through the node's door."""
+"""The reports of a process next to a node on itself: its metrics and its failures, appended through the node's door."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from streams.model.records import Record, to_batch
 PAYLOAD_BYTES_MAX = 4096
 REASON_CHARS_MAX = 2_000
 FAILURES_KEPT_MAX = 100
-"""Failures that wait for a node that is away; beyond, the oldest is only counted (`exceptions_dropped`)."""
+"""Maximum number of failures that wait for a node that is away. Beyond it, the oldest is only counted (`exceptions_dropped`)."""
 GATHER_S = 0.2
 DOOR_TIMEOUT_S = 5.0
 log = logging.getLogger(__name__)
 
 
 class TellsTime(Protocol):
-    """Whatever knows the fleet's time."""
+    """Something that knows the fleet's time."""
 
     def now_ms(self) -> int:
-        """UTC milliseconds."""
+        """Return the fleet's time, UTC milliseconds."""
         ...
 
 
 Standing = Callable[[], Mapping[str, Any]]
-"""What a `metrics` record says in addition to counts, gauges and histograms."""
+"""A function that returns what a `metrics` record has in addition to counts, gauges and histograms."""
 
 
 class TelemetryClient:
@@ -61,11 +61,10 @@ class TelemetryClient:
     def report(
         self, reason: str, payload: str = "", outcome: str = "left out", key: tuple[str, int] | None = None, topic: str | None = None
     ) -> None:
-        """One failure for `exceptions`: why, what it was about, what was done about it. Returns at once.
+        """Report one failure for `exceptions`: why, what it was about, what was done about it. Returns at once.
 
-        `key`: producer and sequence of what is to be there once, however often and by whichever process it is reported. `topic`: another
-        than the process's name.
-        """
+        `key`: producer and sequence of a report that must exist once, however often and by whichever process it is made. `topic`: another
+        than the process's name."""
         self._metrics.count("exceptions")
         with self._lock:
             self._reported += 1
@@ -77,7 +76,8 @@ class TelemetryClient:
         self._awake.set()
 
     def tell(self, more: Sequence[Append] = ()) -> bool:
-        """Metrics, the failures that wait and `more` are durable; False: the node is away or refuses, and the failures go on waiting."""
+        """Append metrics, the waiting failures and `more`, durably. Return False when the node is away or refuses: the failures then
+        continue to wait."""
         if self._door is None:
             return False
         with self._lock:

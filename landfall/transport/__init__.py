@@ -1,1 +1,1 @@
-"""WebSocket and HTTP between nodes: the only door to aiohttp below the node itself."""
+"""WebSocket and HTTP between nodes: the only user of aiohttp below the node itself."""

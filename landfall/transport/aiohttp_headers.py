@@ -1,4 +1,4 @@
-"""The answers of aiohttp's doors: their security headers."""
+"""The security headers of the answers of aiohttp's doors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from landfall.system.http_headers import DATA_HEADERS
 
 
 def protect_answers(app: web.Application) -> None:
-    """From now on every answer of `app` has DATA_HEADERS, except where it sets a header itself. None has them that opens a web socket: no
-    page comes of it, and its bytes are paid for over a satellite."""
+    """Add DATA_HEADERS to every answer of `app` from now on, except where it sets a header itself. An answer that opens a web socket has
+    none: no page comes of it, and its bytes are paid for over a satellite."""
     app.on_response_prepare.append(_protect)
 
 

@@ -1,4 +1,4 @@
-"""Sockets whose every byte is counted, and allowed beforehand where there is a budget: TLS, upgrade and all that TCP carries, both ways."""
+"""Sockets whose every byte is counted, and allowed in advance where there is a budget: TLS, upgrade and all that TCP carries, both ways."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from typing import Any
 from streams.link_budget.daily_budget import Purse
 
 RECEIVE_BUFFER_BYTES = 32 << 10
-"""What is asked for as receive buffer: the other side can not send more unasked than fits it, and so much is allowed for ahead."""
+"""Requested size of the receive buffer, bytes. The other side can not send more than fits it unasked, and this much is allowed in
+advance."""
 
 OPENING_BYTES = 96 << 10
-"""With less than this left, a link is not opened for more than alerts."""
+"""Minimum remaining budget, bytes, below which a link is not opened for more than alerts."""
 
 
 def window_bytes() -> int:
-    """What this system makes of RECEIVE_BUFFER_BYTES, and a link is held for."""
+    """Return the size that this system makes of RECEIVE_BUFFER_BYTES, which is held for a link."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         return one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
 
 
 class BudgetSpent(ConnectionAbortedError):
-    """The link's budget does not allow what would pass the socket next: the connection ends here."""
+    """The link's budget does not allow the next bytes at the socket: the connection ends here."""
 
 
 Count = Callable[[int, int], None]
-"""Receives each piece that has passed: bytes sent, bytes received."""
+"""A function that receives each piece that has passed: bytes sent, bytes received."""
 
 
 class Meter:
-    """Make sockets that report to `count` what passes, and spend from `purse`, if there is one; with `alerts` beyond all it has."""
+    """A maker of sockets that report passed bytes to `count`, and spend from `purse`, if there is one; with `alerts` beyond all it has."""
 
     def __init__(self, purse: Purse | None, alerts: bool, count: Count) -> None:
         self.purse, self.alerts, self.count = purse, alerts, count
 
     def socket(self, address: tuple[Any, ...]) -> socket.socket:
-        """A socket for one of `getaddrinfo`'s addresses. Raises BudgetSpent when there is nothing left to open it for."""
+        """Return a socket for one of `getaddrinfo`'s addresses. Raises BudgetSpent when there is nothing left to open it for."""
         family, kind, protocol = address[:3]
         if self.purse is None:
             return _CountedSocket(self.count, family, kind, protocol)
@@ -59,7 +60,7 @@ class _CountedSocket(socket.socket):
         return sent
 
     def sendmsg(self, buffers: Any, *others: Any) -> int:
-        """What asyncio sends by from Python 3.12 on, once it has had to wait."""
+        """Send buffers. asyncio sends with this from Python 3.12 on, once it has had to wait."""
         data = list(buffers)
         self._allow(sum(len(memoryview(one)) for one in data))
         sent = super().sendmsg(data, *others)
@@ -84,7 +85,7 @@ class _CountedSocket(socket.socket):
         self._count(sent, received)
 
     def _allow(self, bytes_: int) -> None:
-        """Raises BudgetSpent where so many bytes may not pass now."""
+        """Raise BudgetSpent where that many bytes may not pass now."""
 
 
 class _MeteredSocket(_CountedSocket):
@@ -107,7 +108,7 @@ class _MeteredSocket(_CountedSocket):
         super().close()
 
     def _unread(self) -> int:
-        """Bytes that have come and that nobody will read any more."""
+        """Return the number of bytes that have come and will not be read any more."""
         return int(struct.unpack("i", fcntl.ioctl(self, termios.FIONREAD, bytes(4)))[0])
 
     def _passed(self, sent: int, received: int) -> None:
@@ -115,7 +116,8 @@ class _MeteredSocket(_CountedSocket):
         self._purse.passed(sent + received)
 
     def _allow(self, bytes_: int) -> None:
-        """Then what may be on its way to this socket counts as received in the `purse`, for nobody reads it."""
+        """Raise BudgetSpent where that many bytes may not pass now. Bytes that may be on their way to this socket then count as received in
+        the `purse`, because they are not read."""
         if not self._purse.ahead(bytes_, self._alerts):
             window, self._window = self._window, 0
             self._purse.release(window, self._alerts)

@@ -1,4 +1,4 @@
-"""Looks after a door's certificate while the door is open. Another certificate in its place is shown from then on. It is reported before it
+"""The renewal of a door's certificate while the door is open. A replaced certificate is used from then on. It is reported before it
 expires."""
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ told = logging.getLogger("landfall.node")
 
 LOOK_EVERY_S = 10.0
 SOON = timedelta(days=14)
-"""A certificate that counts no longer than this is reported in `exceptions`, once."""
+"""Remaining validity below which a certificate is reported in `exceptions`, once."""
 
 
 def tell_doubt(node: str, files: TlsFiles) -> None:
-    """In the log, why a peer would not take this node's certificate, if there is a reason here. Raises Misuse when it does not read."""
+    """Log why a peer would not accept this node's certificate, if there is a reason here. Raises Misuse when it does not read."""
     if reason := doubt(files, datetime.now(UTC)):
         told.warning("nobody will believe who '%s' is: %s", node, reason)
 
@@ -28,10 +28,9 @@ def tell_doubt(node: str, files: TlsFiles) -> None:
 async def keep_certificate(
     name: str, kind: str, shown: Shown, report: Callable[..., None], renewed: Callable[[], None] = lambda: None
 ) -> None:
-    """Show what is in the files at the door of `name`, every LOOK_EVERY_S, until cancelled. When it is another certificate, call `renewed`,
-    which may raise Misuse. A certificate that does not load is reported in the log, once, and the last that did is shown on. `kind`:
-    what `exceptions` call it.
-    """
+    """Show the certificate in the files at the door of `name`, checked every LOOK_EVERY_S, until cancelled. When it is another certificate,
+    call `renewed`, which may raise Misuse. A certificate that does not load is logged once, and the last valid one is still shown. `kind`:
+    the name used in `exceptions`."""
     problem_told, until_told = "", None
     while True:
         try:

@@ -1,7 +1,6 @@
-"""Certificates of nodes (X.509, ECDSA P-256): a development authority, what it signs, and what a certificate says in words.
+"""Certificates of nodes (X.509, ECDSA P-256): a development authority, what it signs, and a certificate's contents in words.
 
-A node's name stands in its certificate as the host name `<node>.node.landfall`, next to the hosts where its door is: no host is a node.
-"""
+A node's name is in its certificate as the host name `<node>.node.landfall`, next to the hosts where its door is: no host is a node."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from streams.model.errors import Misuse
 from streams.model.identifiers import NODE_PATTERN
 
 EARLY = timedelta(hours=1)
-"""A new certificate counts from this long ago: clocks of nodes differ."""
+"""Time before now from which a new certificate is valid: clocks of nodes differ."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", re.ASCII)
 
 
@@ -36,7 +35,7 @@ class KeyAndCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a certificate says: whose it is, its host names and addresses, who signed it, from when to when it counts (UTC)."""
+    """The contents of a certificate: its subject, its host names and addresses, its issuer, and its validity from and until (UTC)."""
 
     subject: str
     hosts: tuple[str, ...]
@@ -47,7 +46,7 @@ class Described:
 
 
 def make_authority(name: str, now: datetime, days: float) -> KeyAndCertificate:
-    """A new authority that signs nodes' certificates for `days` from `now` on. For development: its key lies in a file."""
+    """Return a new authority that signs nodes' certificates for `days` from `now` on. It is for development: its key lies in a file."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named(name)
     usage = x509.KeyUsage(
@@ -74,11 +73,10 @@ def make_authority(name: str, now: datetime, days: float) -> KeyAndCertificate:
 
 
 def make_node(authority: KeyAndCertificate, node: str, hosts: Sequence[str], now: datetime, days: float) -> KeyAndCertificate:
-    """A certificate for `node`, signed by `authority`, for dialling and for being dialled, at `hosts` (names or addresses) too.
+    """Return a certificate for `node`, signed by `authority`, for dialling and for being dialled, at `hosts` (names or addresses) too.
 
-    It counts `days`, and no longer than its authority. Raises Misuse for a name that no node or host can have, or an authority that does
-    not read or has expired.
-    """
+    It is valid for `days`, and no longer than its authority. Raises Misuse for a name that no node or host can have, or an authority that
+    does not read or has expired."""
     if not NODE_PATTERN.fullmatch(node):
         raise Misuse(
             f"no node can be called {node!r}",
@@ -109,7 +107,7 @@ def make_node(authority: KeyAndCertificate, node: str, hosts: Sequence[str], now
 
 
 def describe(certificate: bytes) -> Described:
-    """What a PEM certificate says. Raises Misuse when it is none."""
+    """Return the contents of a PEM certificate. Raises Misuse when it is no certificate."""
     try:
         read = x509.load_pem_x509_certificate(certificate)
     except ValueError as problem:
@@ -130,10 +128,9 @@ def describe(certificate: bytes) -> Described:
 
 
 def doubt(files: TlsFiles, now: datetime) -> str | None:
-    """Why a peer that has the same authority does not take this node's certificate, in words; None when there is no reason for it here.
+    """Return why a peer with the same authority does not accept this node's certificate, in words; None when there is no reason here.
 
-    Raises Misuse when the files do not read.
-    """
+    Raises Misuse when the files do not read."""
     if reason := doubt_of_authority(files, now):
         return reason
     said = describe(files.certificate.read_bytes())
@@ -149,7 +146,8 @@ def doubt(files: TlsFiles, now: datetime) -> str | None:
 
 
 def doubt_of_authority(files: TlsFiles, now: datetime) -> str | None:
-    """Why no certificate at all can be believed now, this node's or a peer's, in words; None when some can. Raises Misuse as `doubt`."""
+    """Return why no certificate at all can be valid now, this node's or a peer's, in words; None when some can. Raises Misuse as `doubt`
+    does."""
     known = x509.load_pem_x509_certificates(files.authority.read_bytes())
     if any(one.not_valid_before_utc <= now < one.not_valid_after_utc for one in known):
         return None

@@ -1,4 +1,4 @@
-"""Opening a link to a peer: the WebSocket upgrade, and what its refusal means in a sentence for people."""
+"""The dialler of links to peers: the WebSocket upgrade, and the meaning of its refusal in a sentence for people."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ LINK_HEADER = "X-Landfall-Link"
 DIAL_TIMEOUT_S = 15.0
 _REFUSED = (400, 401, 403)
 _REDIRECTS = (301, 302, 303, 307, 308)
-"""The redirects that aiohttp follows, an upgrade's too. It has no option to leave them."""
+"""Redirects that aiohttp follows, also for an upgrade. aiohttp has no option not to follow them."""
 
 
 class Dialler:
-    """Dials peers. One per node; `close` it at the end."""
+    """A dialler of peers. There is one per node; `close` it at the end."""
 
     def __init__(self, node: str, tls: TlsFiles | None = None) -> None:
-        """`tls`: what to show at `https://` doors, and whose certificates to believe there. Raises Misuse when it does not load."""
+        """Make the dialler. `tls`: the certificate to show at `https://` doors, and the authority to trust there. Raises Misuse when it
+        does not load."""
         self._node, self._tls = node, tls
         self._shown = None if tls is None else shown_of(dialling(tls), tls)
         self._https: dict[Meter | None, aiohttp.ClientSession] = {}
         self._look_ups = LookUps()
 
     async def dial(self, url: str, peer: str, token: str | None, link: LinkClass, meter: Meter | None = None) -> Wire:
-        """The open link to the node `peer`, whose door is at `url`: by certificates when that is `https://`, and with the token, if any.
+        """Return the open link to the node `peer`, whose door is at `url`: by certificates when that is `https://`, and with the token, if
+        any.
 
-        `meter`: what allows and counts every byte, in both directions, from the first one on; the link is cut where it does not.
-        Raises NotAllowed when it refuses us, with its own sentence, or a certificate is not as it should be; RetryLater when it can not be
-        reached within DIAL_TIMEOUT_S, or what answers is no node.
-        """
+        `meter` allows and counts every byte, in both directions, from the first one on; the link is cut where it does not allow a byte.
+        Raises NotAllowed when the peer refuses this node, with the peer's own sentence, or a certificate is not valid. Raises RetryLater
+        when the peer can not be reached within DIAL_TIMEOUT_S, or the answer is not a node's."""
         http, mine = self._http(meter), secrets.token_bytes(NONCE_BYTES)
         headers = {NODE_HEADER: self._node, LINK_HEADER: link, NONCE_HEADER: mine.hex()}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
@@ -76,7 +77,7 @@ class Dialler:
         return Wire(opened, transport, Nonces(mine, nonce_of(answer.headers)), gone)
 
     async def close(self) -> None:
-        """No more dialling; open links stay."""
+        """Stop dialling; open links stay."""
         for http in self._https.values():
             await http.close()
         await self._look_ups.close()
@@ -91,7 +92,7 @@ class Dialler:
         return self._https[meter]
 
     def _secured(self) -> ssl.SSLContext | bool:
-        """With this node's certificate as it is now, if it has one."""
+        """Return the context with this node's certificate as it is now, if it has one."""
         if self._shown is None:
             return True
         with suppress(Misuse):  # reported by the work that looks after the node's certificate; the last that loaded may do
@@ -99,21 +100,21 @@ class Dialler:
         return self._shown.context
 
     def _wrong(self, problem: Exception, peer: str) -> str | None:
-        """Return what is wrong with the certificates, as far as this end can know. OpenSSL does not say whether the peer's own has expired
-        or its authority's.
-        """
+        """Return what is wrong with the certificates, as far as this end can know. OpenSSL does not report whether the peer's own has
+        expired or its authority's."""
         said = why(problem, peer)
         return said and ((self._tls and doubt_of_authority(self._tls, datetime.now(UTC))) or said)
 
     def _doubt(self, problem: Exception) -> str | None:
-        """Who does not like our certificate hangs up without a word: whether it may be that."""
+        """Return why the peer may have rejected our certificate, or None: a peer that rejects it closes the connection without a
+        message."""
         if self._tls is None or isinstance(problem, aiohttp.ClientConnectorError | TimeoutError):
             return None
         return doubt(self._tls, datetime.now(UTC))
 
     async def _refusal(self, http: aiohttp.ClientSession, url: str, headers: dict[str, str], shown: str | None) -> tuple[str, str] | None:
-        """Return the sentence and the code of a node's refusal, None when it is no node's. The upgrade's own answer loses its body; a plain
-        request for the same shows it."""
+        """Return the sentence and the code of a node's refusal; None when it is no node's. The upgrade's own answer loses its body; a plain
+        request for the same path shows it."""
         try:
             secured, timeout = self._secured(), aiohttp.ClientTimeout(total=5)
             async with http.get(f"{url}/sync", headers=headers, timeout=timeout, ssl=secured, server_hostname=shown) as answer:
@@ -124,7 +125,7 @@ class Dialler:
 
 
 async def _sent_nowhere(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """A node sends nobody elsewhere, and the token is for it alone: who answers with a redirect is none."""
+    """Raise the handshake error at a redirect: a node never redirects, and the token is for it alone."""
     answer = await ask(request)
     if answer.status in _REDIRECTS:
         answer.close()

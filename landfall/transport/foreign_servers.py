@@ -1,4 +1,4 @@
-"""Who stands at a node's address and is none: another server, a proxy, a network's sign-in page."""
+"""Servers at a node's address that are not nodes: another server, a proxy, a network's sign-in page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from streams.model.errors import RetryLater
 
 
 def no_node(url: str, status: int) -> RetryLater:
-    """What to raise when the answer from `url`, of this HTTP status, is not one that a node gives: a node may be there again later."""
+    """Return the error for an answer from `url`, of this HTTP status, that is not a node's: a node may be there again later."""
     return RetryLater(
         f"what answers at {url} does not answer as a node (HTTP {status})",
         hint="look what stands at that address: another server, a proxy, a network's sign-in page; the log of the node if it is one",

@@ -1,7 +1,7 @@
-"""The client side of a node's HTTP door, for every process on the machine that is not the node: append through it, read through it.
+"""The client side of a node's HTTP door, for every process on the machine other than the node: append through it, read through it.
 
-Synchronous, on the standard library alone, so that a Spark driver, an API worker or a script can use it. Async callers use a thread.
-"""
+It is synchronous and uses only the standard library, so that a Spark driver, an API worker or a script can use it. Async callers use a
+thread."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from streams.model.errors import LandfallError, Misuse, NotAllowed, RetryLater, 
 from streams.model.identifiers import Origin, Position
 
 DOOR_TIMEOUT_S = 45.0
-"""Longer than a node takes to say that the brokers of its log do not answer: twice 20 s, unless its settings say otherwise."""
+"""Timeout of a request, seconds. It is longer than a node takes to report that the brokers of its log do not answer: twice 20 s, unless its
+settings differ."""
 APPEND_BYTES_MAX = 64 << 20
 APPENDS_MAX = 10_000
-"""Appends of one request: each takes some 5 kB in memory, however short it is."""
+"""Maximum number of appends in one request: each takes some 5 kB in memory, however short it is."""
 REFUSAL_BYTES_MAX = 64 << 10
 ROWS_MAX = 100_000
-"""Rows one answer of /read or /history holds at most."""
+"""Maximum number of rows in one answer of /read or /history."""
 HISTORY_ROWS = 50_000
-"""Rows of a history that are asked for at a time."""
+"""Number of rows of a history that are requested at a time."""
 _JSON, _LINES = "application/json", "application/x-ndjson"
 Answer = TypeVar("Answer")
 
@@ -54,7 +55,7 @@ class WireAppends(msgspec.Struct):
 
 
 class WireGone(msgspec.Struct):
-    """Offsets of one (stream, origin) that will never come, by what its origin says."""
+    """Offsets of one (stream, origin) that will never come, as its origin declared."""
 
     stream: str
     origin: str
@@ -63,10 +64,10 @@ class WireGone(msgspec.Struct):
 
 
 class WireAdmits(msgspec.Struct):
-    """The body of `POST /admit`: blocks as they are sent between nodes, all taken in one commit or none; then what will never come.
+    """The body of `POST /admit`: blocks as they are sent between nodes, all admitted in one commit or none; then the offsets that will
+    never come.
 
-    `bringer`: the node that wrote the file they are from, if they are from one.
-    """
+    `bringer`: the node that wrote the file they are from, if they are from one."""
 
     blocks: list[bytes]
     gone: list[WireGone]
@@ -74,8 +75,8 @@ class WireAdmits(msgspec.Struct):
 
 
 class WireFollow(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of `POST /follow/<stream>`: where who asks stands (`streams.gap_skipping_reader.ReaderStanding`), and what it takes at a
-    time."""
+    """The body of `POST /follow/<stream>`: the position of the client (`streams.gap_skipping_reader.ReaderStanding`), and the number of
+    rows it takes at a time."""
 
     position: dict[str, int]
     skipped: dict[str, list[tuple[int, int]]]
@@ -116,40 +117,40 @@ class _Refusal(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Rows as `ReadDoor.read` returns them, what came late first; and where a reader that has dealt with all of them stands."""
+    """Rows as `ReadDoor.read` returns them, late rows first; and the standing of a reader that has dealt with all of them."""
 
     rows: list[dict[str, Any]]
     standing: ReaderStanding
 
 
 class AdmitDoor:
-    """Brings blocks from elsewhere to the node whose door is at `url`. What may come from whom is its caller's to know."""
+    """A client that brings blocks from elsewhere to the node whose door is at `url`. The caller knows what may come from which node."""
 
     def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S) -> None:
         self._door = _Asking(url, token, timeout_s, None)
 
     def admit(self, blocks: list[bytes], gone: Sequence[WireGone] = (), bringer: str | None = None) -> int:
-        """All of it, from `bringer` if it is a node's, is durable when it returns; how many records were new. The same call again changes
-        nothing.
+        """Admit all blocks, from `bringer` if it is a node's, and return how many records were new. They are durable when it returns. The
+        same call again changes nothing.
 
-        Raises RetryLater (node away, disk full), NotAllowed (wrong token) or Misuse (a block the log does not take).
-        """
+        Raises RetryLater (node away, disk full), NotAllowed (wrong token) or Misuse (a block that the log does not take)."""
         return self._door.ask("/admit", _Admitted, msgspec.msgpack.encode(WireAdmits(blocks, list(gone), bringer))).new_records
 
 
 class AppendDoor:
-    """Appends to the log of the node whose door is at `url`. Safe from any thread: every call is a request of its own."""
+    """A client that appends to the log of the node whose door is at `url`. It is safe to use from any thread: every call is a request of
+    its own."""
 
     def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S, context: ssl.SSLContext | None = None) -> None:
-        """`context`: for an `https://` door, `landfall.transport.tls.trusting`."""
+        """Make the client. `context`: for an `https://` door, `landfall.transport.tls.trusting`."""
         self._door = _Asking(url, token, timeout_s, context)
 
     def append(self, appends: Sequence[Append]) -> list[Appended]:
-        """All of `appends` in one commit, durable when it returns.
+        """Append all of `appends` in one commit, durable when it returns, and return the answers.
 
-        Retry-safe when every Append has producer and sequence: after RetryLater the same call again gives no second copy. Raises RetryLater
-        (node away, disk full), NotAllowed (wrong token, or a stream that the node may not write) or Misuse (records the log refuses).
-        """
+        A retry is safe when every Append has producer and sequence: after RetryLater the same call again makes no second copy. Raises
+        RetryLater (node away, disk full), NotAllowed (wrong token, or a stream that the node may not write) or Misuse (records that the log
+        refuses)."""
         try:
             body = msgspec.msgpack.encode(WireAppends([wire_append(append) for append in appends]))
         except OverflowError as problem:
@@ -159,49 +160,47 @@ class AppendDoor:
 
 
 class ReadDoor:
-    """Reads the log of the node whose door is at `url`, as JSON. Safe from any thread.
+    """A client that reads the log of the node whose door is at `url`, as JSON. It is safe to use from any thread.
 
-    Every call raises RetryLater when no node answers there, also when something else does, and NotAllowed for a wrong token.
-    """
+    Every call raises RetryLater when no node answers there, also when something else does, and NotAllowed for a wrong token."""
 
     def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S, context: ssl.SSLContext | None = None) -> None:
-        """`context`: for an `https://` door, `landfall.transport.tls.trusting`."""
+        """Make the client. `context`: for an `https://` door, `landfall.transport.tls.trusting`."""
         self._door = _Asking(url, token, timeout_s, context)
 
     def health(self) -> dict[str, Any]:
-        """The node's own word on how it is. Raises RetryLater while it is not ready."""
+        """Return the node's own report on its health. Raises RetryLater while it is not ready."""
         answer = self._door.ask("/healthz", dict[str, Any])
         if "node" not in answer:
             raise no_node(self._door.url, http.client.OK)
         return answer
 
     def streams(self) -> list[str]:
-        """The names of all streams of this copy."""
+        """Return the names of all streams of this copy."""
         return self._door.ask("/streams", _Streams).streams
 
     def position(self, stream: str) -> Position:
-        """The Position of this copy of `stream`."""
+        """Return the Position of this copy of `stream`."""
         return Position.from_json(self._door.ask(f"/ledger/{stream}", _Ledger).position)
 
     def start(self, stream: str) -> Position | None:
-        """Where this copy of `stream` begins: at each origin's floor, below which it has dropped all. None where it has nothing of it."""
+        """Return where this copy of `stream` begins: at each origin's floor, below which it has dropped everything. None where it has
+        nothing of the stream."""
         origins = self._door.ask(f"/ledger/{stream}", _Ledger).origins
         return Position.from_json({origin: one.floor for origin, one in origins.items()}) if origins else None
 
     def read(self, stream: str, position: Position | None = None, limit: int = 10_000) -> Iterator[dict[str, Any]]:
-        """Rows of `stream` from `position` on, at most `limit`, each as a dict: coordinates, times, topic, device, signals, body.
+        """Yield rows of `stream` from `position` on, at most `limit`, each as a dict: coordinates, times, topic, device, signals, body.
 
-        Raises Trimmed when `position` is below this copy's floor.
-        """
+        Raises Trimmed when `position` is below this copy's floor."""
         query = {"position": json.dumps((position or Position()).to_json()), "limit": str(limit)}
         yield from self._door.rows(f"/read/{stream}?{urllib.parse.urlencode(query)}")
 
     def follow(self, stream: str, standing: ReaderStanding, limit: int = 10_000, wait_ms: int = 0) -> Followed:
-        """What follows `standing`: what came late of what it skipped, then at most as many rows from its Position on as make `limit`.
+        """Return what follows `standing`: late rows of what it skipped, then rows from its Position on, at most `limit` in all.
 
-        The node waits at a hole as long as the stream's patience, and goes on beyond it then. When there is nothing it waits for
-        something, at most `wait_ms`. Raises Trimmed when the Position is below this copy's floor.
-        """
+        The node waits at a hole as long as the stream's patience, and then continues beyond it. When there is nothing, it waits for rows,
+        at most `wait_ms`. Raises Trimmed when the Position is below this copy's floor."""
         wanted = WireFollow(standing.position.to_json(), skipped_to_json(standing.skipped), limit, wait_ms)
         lines = list(self._door.rows(f"/follow/{stream}", msgspec.json.encode(wanted), wait_s=wait_ms / 1000))
         if not lines:
@@ -210,14 +209,13 @@ class ReadDoor:
         return Followed(rows, ReaderStanding.from_json(told))
 
     def latest(self, stream: str, topic: str) -> Iterator[dict[str, Any]]:
-        """The last row of `topic` at each origin of `stream` that has one."""
+        """Yield the last row of `topic` at each origin of `stream` that has one."""
         yield from self._door.rows(f"/latest/{stream}?{urllib.parse.urlencode({'topic': topic})}")
 
     def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[dict[str, Any]]:
-        """Every row of one topic with since <= order time < until (UTC ms), in one order over all streams; asked for in parts.
+        """Yield every row of one topic with since <= order time < until (UTC ms), in one order over all streams; requested in parts.
 
-        What comes meanwhile may be left out. Raises Misuse where more rows are of one instant than an answer holds.
-        """
+        Rows that come meanwhile may be left out. Raises Misuse where more rows are of one instant than an answer holds."""
         path = f"/history/{urllib.parse.quote(topic, safe='')}"
         since, rows_max, given = since_at_ms, HISTORY_ROWS, set[_Place]()
         while True:
@@ -245,15 +243,15 @@ def _place(row: dict[str, Any]) -> _Place:
 
 
 def wire_append(append: Append) -> WireAppend:
-    """The Append as it is posted."""
+    """Return the Append as it is posted."""
     return WireAppend(append.stream, append.producer, append.sequence, to_ipc(append.records))
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A node sends nobody elsewhere, and the token is for it alone."""
+    """A handler that follows no redirect: a node never redirects, and the token is for it alone."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Nowhere."""
+        """Return None: no redirect is followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +262,14 @@ class _Asking:
     context: ssl.SSLContext | None
 
     def ask(self, path: str, form: type[Answer], body: bytes | None = None) -> Answer:
-        """The door's answer, JSON of this form."""
+        """Return the door's answer, JSON of this form."""
         try:
             return msgspec.json.decode(self._answer(path, _JSON, body), type=form)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise no_node(self.url, http.client.OK) from None
 
     def rows(self, path: str, body: bytes | None = None, wait_s: float = 0.0) -> Iterator[dict[str, Any]]:
-        """The door's answer, a JSON object a line; it may take `wait_s` longer than others."""
+        """Yield the door's answer, a JSON object a line; it may take `wait_s` longer than others."""
         for line in self._answer(path, _LINES, body, wait_s).splitlines():
             yield json.loads(line)
 

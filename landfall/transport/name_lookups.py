@@ -1,4 +1,4 @@
-"""Looking up the names of peers: one look-up at a time for each name, each in a thread of its own, and never waited for without end."""
+"""Look-ups of the names of peers: one look-up at a time for each name, each in a thread of its own, and with a limit on the wait."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from landfall.system.hung_calls import apart
 
 LOOK_UP_S_MAX = 10.0
-"""Maximum wait for the addresses of a name."""
+"""Maximum wait for the addresses of a name, seconds."""
 
 Address = tuple[socket.AddressFamily, int, str, int]
 """Family, protocol, address and port."""
 
 
 class LookUps(AbstractResolver):
-    """Looks up names for the connections of one event loop.
+    """A resolver of names for the connections of one event loop.
 
     A name server that is dead holds a look-up for up to half a minute. Look-ups therefore share no threads with other work, and a name
-    whose look-up is under way is not looked up again: there are never more threads than names.
-    """
+    whose look-up is under way is not looked up again: there are never more threads than names."""
 
     def __init__(self) -> None:
         self._under_way: dict[tuple[str, int, int], asyncio.Task[list[Address]]] = {}
 
     async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[ResolveResult]:
-        """The addresses of `host`. Raises OSError when there are none, or none is known within LOOK_UP_S_MAX."""
+        """Return the addresses of `host`. Raises OSError when there are none, or none is known within LOOK_UP_S_MAX."""
         key = host, port, int(family)
         if (looking := self._under_way.get(key)) is None:
             looking = self._under_way[key] = asyncio.create_task(apart(f"look-up {host}", partial(_addresses, host, port, family)))
@@ -47,7 +46,7 @@ class LookUps(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Waits for no look-up any more."""
+        """Cancel the wait for all look-ups."""
         for looking in list(self._under_way.values()):
             looking.cancel()
 

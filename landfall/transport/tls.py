@@ -1,4 +1,4 @@
-"""TLS between nodes: each shows a certificate with its name, and what is wrong with one is reported in a sentence."""
+"""TLS between nodes: each shows a certificate with its name, and a problem with one is reported in a sentence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEND = "`landfall certs show` shows what a certificate says; compare it with the
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files: the authority whose nodes are believed, this node's certificate (with what leads to the authority), and its key."""
+    """PEM files: the authority whose nodes are trusted, this node's certificate (with its chain to the authority), and its key."""
 
     authority: Path
     certificate: Path
@@ -39,12 +39,13 @@ class TlsFiles:
 
 
 def node_host(node: str) -> str:
-    """The host name by which a certificate names a node."""
+    """Return the host name by which a certificate names a node."""
     return f"{node}{NODE_DOMAIN}"
 
 
 def serving(files: TlsFiles) -> ssl.SSLContext:
-    """For a door: TLS 1.3; who shows a certificate shows one of the authority's, who shows none needs a token. Raises Misuse."""
+    """Return a context for a door, TLS 1.3. A client's certificate must be one of the authority's; a client without one needs a token.
+    Raises Misuse."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.sslobject_class = _Hearing
@@ -52,30 +53,31 @@ def serving(files: TlsFiles) -> ssl.SSLContext:
 
 
 def dialling(files: TlsFiles) -> ssl.SSLContext:
-    """For dialling a peer: it must show a certificate of the authority's with its own name. Raises Misuse."""
+    """Return a context for dialling a peer, which must show a certificate of the authority's with its own name. Raises Misuse."""
     return _filled(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
 
 
 def trusting(authority: Path) -> ssl.SSLContext:
-    """For reading at a node's door by its host name, without a certificate of one's own. Raises Misuse."""
+    """Return a context for reading at a node's door by its host name, without a certificate of one's own. Raises Misuse."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _trust(context, authority)
     return context
 
 
 def node_of(certificate: Mapping[str, Any] | None) -> str | None:
-    """The node that a verified peer's certificate (as `ssl` gives it) names; None when there is no certificate, or none of a node."""
+    """Return the node that a verified peer's certificate (as `ssl` gives it) names; None when there is no certificate, or none of a
+    node."""
     names = [value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "DNS" and value.endswith(NODE_DOMAIN)]
     return names[0].removesuffix(NODE_DOMAIN) if len(names) == 1 else None
 
 
 def expires_s(certificate: Mapping[str, Any] | None) -> float | None:
-    """Until when (seconds since 1970) a verified peer's certificate counts; None when there is none."""
+    """Return until when (seconds since 1970) a verified peer's certificate is valid; None when there is none."""
     return ssl.cert_time_to_seconds(certificate["notAfter"]) if certificate else None
 
 
 def why(problem: BaseException, node: str) -> str | None:
-    """In words, what is wrong with the certificates, when they are the reason for `problem` in dialling `node`; None otherwise."""
+    """Return, in words, what is wrong with the certificates, when they are the reason for `problem` in dialling `node`; None otherwise."""
     cause: BaseException | None = problem
     while cause is not None and type(cause) not in (ssl.SSLError, ssl.SSLCertVerificationError):  # a library's own kinds say less
         cause = getattr(cause, "os_error", None) or cause.__cause__ or cause.__context__
@@ -86,19 +88,18 @@ def why(problem: BaseException, node: str) -> str | None:
 
 
 class Shown:
-    """What a context shows, also once the certificate and the key in the files are others: connections that are up stay as they are, those
-    that come show the new one. Whom to believe, the authority, is read at the start alone.
-    """
+    """The certificate that a context shows, also after the certificate and the key in the files are replaced. Open connections stay as they
+    are; new ones show the new certificate. The authority to trust is read only at the start."""
 
     def __init__(self, context: ssl.SSLContext, certificate: Path, key: Path, load: Callable[[ssl.SSLContext], object]) -> None:
-        """`load` fills a context from these files, as it did `context`, and raises Misuse when they do not load."""
+        """Watch the files. `load` fills a context from these files, as it did `context`, and raises Misuse when they do not load."""
         self.context, self.certificate, self._key, self._load = context, certificate, key, load
         self._seen = _stamps(certificate, key)
 
     def renew(self) -> bool:
-        """Whether there are others now, which it shows from now on. Raises Misuse where they do not load, as while one of them is still
-        that of before: the last that did are shown on.
-        """
+        """Return whether the files have changed; the new certificate is shown from now on.
+
+        Raises Misuse where they do not load, as while one of them is still the old one: the last that loaded are still shown."""
         if (stamps := _stamps(self.certificate, self._key)) == self._seen:
             return False
         self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # what does not belong together would spoil what is shown
@@ -108,8 +109,8 @@ class Shown:
 
 
 def showing(door: str, certificate: Path | None, key: Path | None) -> Shown | None:
-    """What a door shows to clients that show nothing themselves; None without a certificate. Raises Misuse, which names `door`, when the
-    two do not load, and when others may read the key."""
+    """Return what a door shows to clients that show nothing themselves; None without a certificate. Raises Misuse, which names `door`, when
+    the two do not load, and when others may read the key."""
     if certificate is None or key is None:
         return None
 
@@ -129,12 +130,12 @@ def showing(door: str, certificate: Path | None, key: Path | None) -> Shown | No
 
 
 def shown_of(context: ssl.SSLContext, files: TlsFiles) -> Shown:
-    """`context` was made of these files, a node's."""
+    """Return the Shown of `context`, which was made of these files of a node."""
     return Shown(context, files.certificate, files.key, lambda fresh: _filled(fresh, files))
 
 
 class _Hearing(ssl.SSLObject):
-    """The server's end of a handshake. It can not report to the dialler what it does not like: it reports that in its own log."""
+    """The server's end of a handshake. It can not report a problem to the dialler: it reports it in its own log."""
 
     def do_handshake(self) -> None:
         try:

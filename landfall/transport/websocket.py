@@ -17,13 +17,13 @@ from streams.replication.link_terms import Nonces
 from streams.replication.sync_messages import MESSAGE_BYTES_MAX
 
 UNSENT_BYTES_MAX = 16 << 10
-"""What the operating system may hold unsent: an alert waits behind no more than this, and one fragment."""
+"""Maximum number of unsent bytes in the operating system: an alert waits for no more than this, and one fragment."""
 UNSENT_S = 0.1
-"""On a link of a known rate it holds no more unsent than goes in this time, or one segment."""
+"""Maximum time, seconds, that the unsent bytes take on a link of a known rate; at least one segment."""
 SEGMENT_BYTES = 1_448
 CLOSE_TIMEOUT_S = 2.0
 NONCE_HEADER = "X-Landfall-Nonce"
-"""By it each end of an upgrade asks the other for an answer in its Hello, in hex."""
+"""Header by which each end of an upgrade asks the other for an answer in its Hello, in hex."""
 NONCE_BYTES = 8
 RECEIVE_BYTES_MAX = MESSAGE_BYTES_MAX + 1024
 
@@ -32,21 +32,21 @@ class Transport(Protocol):
     """The part of an asyncio transport that is tuned here."""
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Above `high` bytes waiting, writers are paused until there are `low`."""
+        """Pause writers above `high` waiting bytes until there are `low`."""
         ...
 
     def abort(self) -> None:
-        """Cut at once."""
+        """Cut the connection at once."""
         ...
 
 
 class Wire:
-    """A WebSocket, opened by either side. `send` returns when the message has left our own queue, so that the next can still be chosen.
+    """A WebSocket, opened by either side. `send` returns when the message has left this side's own queue, so that the next can still be
+    chosen.
 
-    `sent_bytes` and `received_bytes` count its frames, headers included. `counts_until_s`: until when the peer's certificate counts
-    (seconds since 1970); None where it shows none. `nonces`: what its ends have asked each other. `address`: the peer's host, if known;
-    `endpoint`: its host and port, empty if not known.
-    """
+    `sent_bytes` and `received_bytes` count its frames, headers included. `counts_until_s`: the time until which the peer's certificate is
+    valid (seconds since 1970); None where it shows none. `nonces`: the nonces that its ends have sent each other. `address`: the peer's
+    host, if known; `endpoint`: its host and port, empty if not known."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Wire:
         nonces: Nonces,
         gone: asyncio.Future[None] | None = None,
     ) -> None:
-        """`gone`: done once its socket is closed; None where nobody has to wait for that."""
+        """Wrap an open socket. `gone`: done once its socket is closed; None where no caller has to wait for that."""
         self._socket = socket_
         self._transport = transport
         self._gone = gone
@@ -70,7 +70,7 @@ class Wire:
 
     @classmethod
     async def accept(cls, request: web.Request) -> Wire:
-        """The server's end of an upgrade that has been granted."""
+        """Return the server's end of an upgrade that has been granted."""
         response = web.WebSocketResponse(max_msg_size=RECEIVE_BYTES_MAX, compress=False, autoping=True)
         mine = secrets.token_bytes(NONCE_BYTES)
         response.headers[NONCE_HEADER] = mine.hex()
@@ -79,16 +79,16 @@ class Wire:
 
     @property
     def response(self) -> web.WebSocketResponse:
-        """What the server's handler returns at the end."""
+        """The response that the server's handler returns at the end."""
         assert isinstance(self._socket, web.WebSocketResponse)
         return self._socket
 
     def keep_short(self, rate_bit_s: int) -> None:
-        """The link carries so many bits per second: the operating system holds no more unsent than UNSENT_S of them."""
+        """Limit the unsent bytes in the operating system to UNSENT_S of a link that carries this many bits per second."""
         _limit_unsent(self._socket, unsent_bytes(rate_bit_s))
 
     async def send(self, data: bytes) -> bool:
-        """Send one message; False when the link is gone."""
+        """Send one message, and return whether it was sent; False when the link is gone."""
         if self._socket.closed:
             return False
         try:
@@ -99,9 +99,8 @@ class Wire:
         return True
 
     async def messages(self) -> AsyncIterator[bytes]:
-        """The binary messages that come in, until the link is gone. Raises Corrupt at what no peer of ours sends: a text, a message of more
-        than RECEIVE_BYTES_MAX, or what is no message of a WebSocket.
-        """
+        """Yield the incoming binary messages, until the link is gone. Raises Corrupt at what no peer sends: a text, a message of more than
+        RECEIVE_BYTES_MAX, or bytes that are no WebSocket message."""
         async for message in self._socket:
             if message.type is not WSMsgType.BINARY:
                 if message.type is WSMsgType.TEXT or isinstance(message.data, WebSocketError):
@@ -114,11 +113,10 @@ class Wire:
             yield message.data
 
     async def close(self) -> None:
-        """Say goodbye, and cut when that takes too long. Nobody says goodbye on a link that has been cut.
+        """Close the link with a closing handshake, and cut it when that takes too long. A link that has been cut gets no handshake.
 
-        Of a link that was dialled the socket is closed when it returns, so that its budget is held for it no more: over TLS only once the
-        peer has answered that goodbye too.
-        """
+        The socket of a dialled link is closed when it returns, so that no budget is held for it any more. Over TLS that is only once the
+        peer has answered the handshake too."""
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._socket.close()
@@ -140,7 +138,7 @@ class Wire:
 
 
 def nonce_of(headers: Mapping[str, str]) -> bytes:
-    """What these headers ask for; nothing where they ask for nothing that reads."""
+    """Return the nonce in these headers; empty where there is none that reads."""
     try:
         return bytes.fromhex(headers.get(NONCE_HEADER, ""))[:NONCE_BYTES]
     except ValueError:
@@ -148,13 +146,13 @@ def nonce_of(headers: Mapping[str, str]) -> bytes:
 
 
 def framed_bytes(payload_bytes: int, masked: bool) -> int:
-    """The size of a WebSocket frame (RFC 6455, 5.2); `masked`: said by who dialled."""
+    """Return the size of a WebSocket frame (RFC 6455, 5.2); `masked`: sent by the dialling side."""
     header_bytes = 2 if payload_bytes < 126 else 4 if payload_bytes < 65_536 else 10
     return payload_bytes + header_bytes + (4 if masked else 0)
 
 
 def unsent_bytes(rate_bit_s: int) -> int:
-    """What the operating system may hold unsent on a link of so many bits per second."""
+    """Return the maximum number of unsent bytes in the operating system on a link of this many bits per second."""
     return min(max(SEGMENT_BYTES, int(rate_bit_s / 8 * UNSENT_S)), UNSENT_BYTES_MAX)
 
 

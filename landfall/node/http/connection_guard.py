@@ -1,4 +1,5 @@
-"""Close idle connections at a node's HTTP door in time, so that no number of them takes all of the node's file descriptors."""
+"""The guard that closes idle connections at a node's HTTP door in time, so that no number of them takes all of the node's file
+descriptors."""
 
 from __future__ import annotations
 
@@ -16,17 +17,17 @@ from aiohttp.typedefs import Handler
 from landfall.system.listen_address import EXHAUSTED
 
 ASKS_WITHIN_S = 10.0
-"""So long the head of a first request, TLS's handshake included, may take."""
+"""Maximum time for the head of a first request, TLS's handshake included, seconds."""
 STRANGERS_MAX = 512
-"""So many may be about to ask something at one time; beyond, who has waited longest goes."""
+"""Maximum number of connections that may be about to send a first request. Beyond it, the one that has waited longest is closed."""
 IDLE_S_MAX = 75.0
-"""So long a connection is kept between two requests."""
+"""Maximum time that a connection is kept between two requests, seconds."""
 LOOK_EVERY_S = 0.25
 OPEN_FILES = 65_536
 
 
 class _Gate(socket.socket):
-    """A listening socket. Its keeper hears of who comes when they come: others hear once TLS's handshake is done, or never."""
+    """A listening socket. It notifies its keeper when a connection arrives; others are notified once TLS's handshake is done, or never."""
 
     def __init__(self, came: Callable[[socket.socket], None], family: int) -> None:
         super().__init__(family, socket.SOCK_STREAM)
@@ -47,14 +48,15 @@ class _Gate(socket.socket):
 
 
 class Doorkeeper:
-    """For the event loop of one node. `runner` serves its application; `keep` looks after who comes through its `gates`."""
+    """The keeper of the doors of one node, for its event loop. `runner` serves its application; `keep` watches the connections that come
+    through its `gates`."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._strangers: dict[int, tuple[socket.socket, float]] = {}  # by file number, who came first standing first
 
     async def gates(self, host: str, port: int) -> list[socket.socket]:
-        """Sockets that have `port` at all addresses of `host`, for somebody to listen at. Raises OSError or UnicodeError."""
+        """Return sockets bound to `port` at all addresses of `host`, ready to listen. Raises OSError or UnicodeError."""
         loop, gates = asyncio.get_running_loop(), list[socket.socket]()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -71,7 +73,8 @@ class Doorkeeper:
         return gates
 
     async def runner(self, app: web.Application) -> web.AppRunner:
-        """Return what serves `app`, set up. Who asks it anything is no stranger. Bodies are left as they come: none is unpacked."""
+        """Return the runner that serves `app`, set up. A connection that has sent a request is no stranger. Bodies are left as they come:
+        none is unpacked."""
 
         @web.middleware
         async def asked(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -87,8 +90,8 @@ class Doorkeeper:
         return runner
 
     async def keep(self) -> None:
-        """Run until cancelled, when nobody comes any more: then all strangers are disconnected, those in TLS's handshake too, which the
-        application never saw."""
+        """Run until cancelled, when no connections come any more. Then all strangers are disconnected, also those in TLS's handshake, which
+        the application never saw."""
         try:
             while True:
                 self.look()
@@ -97,7 +100,7 @@ class Doorkeeper:
             self._let_go(len(self._strangers))
 
     def look(self) -> int:
-        """Disconnect strangers that have waited too long, or are too many; how many there were."""
+        """Disconnect strangers that have waited too long, or are too many. Return how many there were."""
         now_s = self._now_s()
         self._forget_closed()
         late = sum(now_s - came_s > ASKS_WITHIN_S for _, came_s in self._strangers.values())
@@ -119,7 +122,7 @@ class Doorkeeper:
 
 
 def open_many_files() -> None:
-    """From now on this process may have OPEN_FILES open, or as many as the system lets it (`ulimit -Hn`)."""
+    """Let this process have OPEN_FILES open from now on, or as many as the system allows (`ulimit -Hn`)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

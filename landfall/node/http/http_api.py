@@ -51,9 +51,9 @@ ROWS = 10_000
 RETRY_AFTER_S, CROWDED_RETRY_AFTER_S = "1", "5"
 """When to ask again after a 503, and after a 429, seconds."""
 HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
-"""What /healthz shows without a credential."""
+"""Fields that /healthz shows without a credential."""
 WAIT_MS_MAX = 30_000
-"""How long an answer of /follow that has nothing is held back for something to come."""
+"""Maximum time that an empty answer of /follow waits for records, milliseconds."""
 
 
 class ServedNode(Protocol):
@@ -61,51 +61,51 @@ class ServedNode(Protocol):
 
     @property
     def settings(self) -> NodeSettings:
-        """Its settings."""
+        """Settings of the node."""
         ...
 
     @property
     def log(self) -> Log:
-        """Its log."""
+        """Log of the node."""
         ...
 
     @property
     def links(self) -> Links:
-        """Its sessions."""
+        """Sessions of the node."""
         ...
 
     @property
     def definitions(self) -> Definitions:
-        """How each stream is managed now."""
+        """Present management of each stream."""
         ...
 
     @property
     def originating(self) -> Originating:
-        """What it may write."""
+        """Rules for what the node may write."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """What it waits by."""
+        """Clock that the node waits by."""
         ...
 
     async def append(self, appends: list[Append]) -> list[Appended]:
-        """Append, durable when it returns."""
+        """Append, and return the answers; durable when it returns."""
         ...
 
     async def admit(self, blocks: list[Block], bringer: str | None = None) -> int:
-        """Take blocks from elsewhere, of the node `bringer` if any, durable when it returns; how many records were new."""
+        """Admit blocks from elsewhere, of the node `bringer` if any, and return how many records were new. They are durable when it
+        returns."""
         ...
 
     def health(self) -> dict[str, Any]:
-        """What to say of oneself."""
+        """Return the node's report on its health."""
         ...
 
 
 class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Offsets `first .. end - 1` of an origin to be given up. Unless `sure`, only what that would mean is reported. Nodes named in
-    `without` are not waited for.
-    """
+    """A request to give up offsets `first .. end - 1` of an origin. Unless `sure`, only the effect is reported. Nodes named in `without`
+    are not waited for."""
 
     origin: str
     first: int
@@ -115,7 +115,8 @@ class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HttpApi:
-    """The routes of one node, and what each needs of its caller (docs/reference/access.md). /sync is for peers, whom `Links.who` knows."""
+    """The routes of one node, and what each needs of its caller (docs/reference/access.md). /sync is for peers, which `Links.who`
+    identifies."""
 
     def __init__(self, node: ServedNode, guard: Guard) -> None:
         self._node, self._guard = node, guard
@@ -171,7 +172,7 @@ class HttpApi:
             return problem_response(400, str(problem), "request_invalid")
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        """All of it to who may read `metrics`; to others not with whom the node is in session."""
+        """Answer all of it to a caller that may read `metrics`; other callers do not get the peers in session."""
         health = self._node.health()
         principal = await self._guard.known(request)
         known = principal is not None and may(principal, "consume", "metrics")
@@ -204,9 +205,10 @@ class HttpApi:
         return web.json_response([_appended(answer) for answer in await self._node.append(appends)])
 
     async def _check_writes(self, append: Append) -> None:
-        """Raises NotAllowed for what the node's own process alone writes; and for what this node may not write, unless it is here already:
-        a retry gets that answer even where the right to write is gone by now.
-        """
+        """Raise NotAllowed for what only the node's own process writes, and for what this node may not write.
+
+        A record of the second kind that is here already raises nothing: its retry gets that answer even where the right to write is gone by
+        now."""
         if append.stream.endswith(DERIVED) or append.stream == HOMES:
             what = f"{append.stream} is what the node itself says of its records: no other program writes into it"
             raise NotAllowed(what, code="stream_of_node")
@@ -219,9 +221,8 @@ class HttpApi:
                 raise
 
     def _check_consumers(self, records: pa.RecordBatch) -> None:
-        """Refuse what is not a program's own consumer. The nodes' own consumers write where they stand into the log itself, not
-        through a door.
-        """
+        """Refuse what is not a program's own consumer. The nodes' own consumers write their positions into the log itself, not through a
+        door."""
         known = self._node.log.streams()
         for row in records.to_pylist():
             check_client(row[TOPIC], read_body(row[BODY]), known)
@@ -275,7 +276,7 @@ class HttpApi:
         return web.json_response({"streams": await READERS.run(partial(self._readable, principal_of(request)))})
 
     def _readable(self, principal: Principal) -> list[str]:
-        """The streams of this copy that its caller may read."""
+        """Return the streams of this copy that the caller may read."""
         return [stream for stream in self._node.log.streams() if may(principal, "consume", stream)]
 
     async def _ledger(self, request: web.Request) -> web.Response:
@@ -301,7 +302,8 @@ class HttpApi:
         return _told(await READERS.run(lambda: _text(batch_lines(map(log.own, log.read(stream, position, topics)), limit))))
 
     def _to_be_here(self, stream: str) -> str:
-        """`stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have it."""
+        """Return `stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have
+        it."""
         me, definition = self._node.settings.me(), self._node.definitions.of(stream)
         its_own = stream in OF_ITSELF or may_originate(definition, me.role, me.node)
         if its_own or may_have(me, definition) or stream in self._node.log.streams():

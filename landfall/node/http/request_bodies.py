@@ -73,13 +73,14 @@ def link_class_of(name: str) -> LinkClass:
 
 
 def appends_of(body: bytes | bytearray) -> list[Append]:
-    """Return what a body posted to /append asks for. Raises Misuse, ValueError and msgspec's errors for a body that is not right."""
+    """Return the appends that a body posted to /append requests. Raises Misuse, ValueError and msgspec's errors for an invalid body."""
     wanted = msgspec.msgpack.decode(body, type=WireAppends)
     return [Append(check_stream(one.stream), _records(one.records), one.producer, one.sequence) for one in wanted.appends]
 
 
 def _records(ipc: bytes) -> pa.RecordBatch:
-    """The rows of an Arrow IPC stream. Raises Misuse for bytes that are none, ValueError for rows that nobody may append."""
+    """Return the rows of an Arrow IPC stream. Raises Misuse for bytes that are no such stream, ValueError for rows that may not be
+    appended."""
     records = check_given(read_ipc(ipc))
     checks: tuple[tuple[str, Callable[[Any], object]], ...] = (
         (TOPIC, check_topic),

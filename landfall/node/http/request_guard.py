@@ -1,4 +1,4 @@
-"""Who may pass a node's HTTP door: every route says what it needs, and its caller is known by a token or a password."""
+"""The guard of a node's HTTP door. Every route declares what it needs, and a token or a password identifies its caller."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _PRINCIPAL = web.RequestKey("principal", Principal)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a route needs its caller to be allowed: `verb` on `stream`. `{stream}`: on the one that its path names. None: on those that its
-    handler finds in the request and asks `must` for, one by one. `person`: the caller is a person, whose name is recorded."""
+    """What a route needs its caller to be allowed: `verb` on `stream`. `{stream}`: the stream that its path names. None: the streams that
+    its handler finds in the request and checks with `must`, one by one. `person`: the caller is a person, whose name is recorded."""
 
     verb: Verb
     stream: str | None = None
@@ -37,16 +37,16 @@ class Need:
 
 
 OPEN = None
-"""The need of a route that is for everybody."""
+"""Need of a route that is for everybody."""
 
 
 def principal_of(request: web.Request) -> Principal:
-    """Who sends this request. Raises KeyError on a route that is for everybody."""
+    """Return the principal that sends this request. Raises KeyError on a route that is for everybody."""
     return request[_PRINCIPAL]
 
 
 def must(request: web.Request, verb: Verb, stream: str) -> None:
-    """Raises NotAllowed where who sends this request may not do `verb` on `stream`."""
+    """Raise NotAllowed where the sender of this request may not do `verb` on `stream`."""
     principal = principal_of(request)
     if not may(principal, verb, stream):
         hint = "the node's operator gives more with `landfall credential add`"
@@ -54,14 +54,14 @@ def must(request: web.Request, verb: Verb, stream: str) -> None:
 
 
 def person_of(request: web.Request) -> str:
-    """The name and rank of the person who sends this request, on a route that needs one."""
+    """Return the name and rank of the person who sends this request, on a route that needs a person."""
     principal = principal_of(request)
     assert principal.is_person, "the route's Need does not say that it needs a person"
     return principal.title
 
 
 class Guard:
-    """Checks the callers of one node's routes. Belongs to the event loop of the node."""
+    """The check of the callers of one node's routes. It belongs to the event loop of the node."""
 
     def __init__(
         self,
@@ -71,7 +71,8 @@ class Guard:
         report: Callable[..., None],
         trusted_proxies: Iterable[str],
     ) -> None:
-        """`wrong`: hears of every wrong secret. `trusted_proxies`: addresses and networks whose `X-Forwarded-For` is used."""
+        """Make the guard. `wrong` is notified of every wrong secret. `trusted_proxies`: addresses and networks whose `X-Forwarded-For` is
+        used."""
         self._app, self._credentials, self._wrong, self._report = app, credentials, wrong, report
         self._proxies = [ip_network(one) for one in trusted_proxies]
         self._needs: dict[tuple[str, str], Need | None] = {}
@@ -79,11 +80,11 @@ class Guard:
 
     @property
     def needs(self) -> dict[tuple[str, str], Need | None]:
-        """By method and path what each route needs."""
+        """Need of each route, by method and path."""
         return dict(self._needs)
 
     def route(self, method: str, path: str, handler: Handler, need: Need | None) -> None:
-        """Answer such requests by `handler`, of callers that may do what `need` says (`OPEN`: of everybody). Before the node starts."""
+        """Answer such requests by `handler`, for callers that satisfy `need` (`OPEN`: for everybody). Call it before the node starts."""
         router = self._app.router
         added = router.add_get(path, handler) if method == "GET" else router.add_route(method, path, handler)
         resource = added.resource
@@ -91,10 +92,9 @@ class Guard:
         self._needs[method, resource.canonical] = need
 
     async def known(self, request: web.Request) -> Principal | None:
-        """Who sends this request; None for nobody who is known. A wrong secret is counted, and its answer slowed.
+        """Return the principal that sends this request; None when it is not known. A wrong secret is counted, and its answer slowed.
 
-        Raises Crowded where too many wrong ones, or passwords, wait.
-        """
+        Raises Crowded where too many wrong secrets, or passwords, wait."""
         kind, _, shown = request.headers.get("Authorization", "").partition(" ")
         name, secret = _read_shown(kind.lower(), shown.strip())
         if not secret:
@@ -106,12 +106,13 @@ class Guard:
         return found
 
     async def shown_wrong(self, request: web.Request, name: str) -> None:
-        """A wrong secret came with `request` and `name` (empty: a token): it is counted, and reported. Returns when it may be answered.
-        Raises Crowded where too many wait."""
+        """Count and report a wrong secret that came with `request` and `name` (empty: a token). It returns when the request may be
+        answered. Raises Crowded where too many wait."""
         await self._wrong.shown(name, self._sender(request))
 
     def _sender(self, request: web.Request) -> str:
-        """The address that a request comes from: of those in `X-Forwarded-For` the last that is no trusted proxy's, where one sent it."""
+        """Return the address that a request comes from. Where a trusted proxy sent it, that is the last in `X-Forwarded-For` that is no
+        trusted proxy's."""
         address = request.remote or ""
         named = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
         while named and self._is_proxy(address) and (before := _address(named.pop())):
@@ -122,8 +123,8 @@ class Guard:
         return bool(known := _address(address)) and any(ip_address(known) in network for network in self._proxies)
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer by `handler` where the caller may do what the route needs, else with 401 or raising NotAllowed. A route that says nothing
-        of what it needs is for nobody."""
+        """Answer by `handler` where the caller may do what the route needs, else with 401 or by raising NotAllowed. A route that declares
+        no need is for nobody."""
         resource = request.match_info.route.resource
         method = "GET" if request.method == "HEAD" else request.method
         route = (method, resource.canonical if resource else "")
@@ -150,11 +151,12 @@ class Guard:
             del self._under_way[task]
 
     def under_way(self) -> list[str]:
-        """The principals whose requests are being answered."""
+        """Return the principals whose requests are being answered."""
         return sorted(principal.name for principal in self._under_way.values())
 
     async def keep_looking(self) -> None:
-        """Take changes of the file of credentials as long as the node runs; end what is under way of whom it does not name any more."""
+        """Apply changes of the file of credentials as long as the node runs. Requests under way of a principal that it does not name any
+        more are ended."""
         problem_told = ""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -175,7 +177,7 @@ class Guard:
 
 
 def _address(text: str) -> str:
-    """The IP address that `text` is; empty where it is none."""
+    """Return the IP address in `text`; an empty text where it is none."""
     try:
         return str(ip_address(text.strip()))
     except ValueError:
@@ -183,7 +185,8 @@ def _address(text: str) -> str:
 
 
 def _pass(request: web.Request, principal: Principal, need: Need | None) -> None:
-    """Raises NotAllowed where `principal` may not do what the route of `request` needs. None (a route that says nothing) is for nobody."""
+    """Raise NotAllowed where `principal` may not do what the route of `request` needs. None (a route that declares nothing) is for
+    nobody."""
     if need is None or (need.stream is None and not may(principal, need.verb, None)):
         raise NotAllowed(f"{principal.name} has nothing to do here", code="credential_not_allowed")
     if need.stream is not None:
@@ -194,12 +197,12 @@ def _pass(request: web.Request, principal: Principal, need: Need | None) -> None
 
 
 def problem_response(status: int, sentence: str, code: str, headers: Mapping[str, str] | None = None) -> web.Response:
-    """A refusal: a sentence for people, a code for programs."""
+    """Return a refusal: a sentence for people, a code for programs."""
     return web.json_response({"problem": sentence, "code": code}, status=status, headers=headers)
 
 
 def _read_shown(kind: str, shown: str) -> tuple[str, str]:
-    """The user's name (empty for a token) and the secret of an `Authorization` header; two empty texts for none."""
+    """Return the user's name (empty for a token) and the secret of an `Authorization` header; two empty texts for none."""
     if kind == "bearer":
         return "", shown
     if kind != "basic":

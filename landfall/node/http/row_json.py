@@ -1,4 +1,4 @@
-"""Rows of the log as JSON: what the door's /read and /history answer, line by line."""
+"""Rows of the log as JSON: the answers of the door's /read and /history, line by line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN = ("topic", "device", "device_at_ms", "received_at_ms", "order_at_ms")
 
 
 def batch_lines(batches: Iterable[Batch], limit: int) -> Iterator[str]:
-    """At most `limit` rows, a line each."""
+    """Yield at most `limit` rows, a line each."""
     for batch in batches:
         rows = batch.records.slice(0, limit).to_pylist()
         limit -= len(rows)
@@ -31,7 +31,8 @@ def batch_lines(batches: Iterable[Batch], limit: int) -> Iterator[str]:
 
 
 def table_lines(log: LogReader, rows: pa.Table, limit: int) -> Iterator[str]:
-    """At most `limit` rows of a history of `log`, a line each, with when the log took them in (`admitted_at_ms`, null for its own)."""
+    """Yield at most `limit` rows of a history of `log`, a line each, with the time when the log admitted them (`admitted_at_ms`, null for
+    its own)."""
     found = rows.slice(0, limit).to_pylist()
     offsets: dict[tuple[str, str], list[int]] = {}
     for row in found:
@@ -42,9 +43,9 @@ def table_lines(log: LogReader, rows: pa.Table, limit: int) -> Iterator[str]:
 
 
 def row_line(row: Mapping[str, Any]) -> str:
-    """One row: coordinates, times, topic, device; `signals` and `body` as objects; `source` when it was made from another record. A body
-    that does not read (`streams.model.records.read_body`) is null, and its text is in `body_text`; a number that JSON has no word for is
-    null."""
+    """Return one row as JSON: coordinates, times, topic, device; `signals` and `body` as objects; `source` when it was made from another
+    record. A body that does not read (`streams.model.records.read_body`) is null, and its text is in `body_text`. A number that JSON can
+    not express is null."""
     fields = {name: row.get(name) for name in (*_COORDINATES, *_PLAIN)}
     if ADMITTED_AT in row:
         fields[ADMITTED_AT] = row[ADMITTED_AT]
@@ -61,6 +62,6 @@ def row_line(row: Mapping[str, Any]) -> str:
 
 
 def _admitted_at(log: LogReader, stream: str, origin: Origin, offsets: Sequence[int]) -> dict[int, int | None]:
-    """When the log took in those of the records at `offsets` that came from elsewhere (UTC ms)."""
+    """Return when the log admitted each record at `offsets` that came from elsewhere (UTC ms)."""
     runs = log.admissions(stream, origin, min(offsets), max(offsets) + 1)
     return dict(zip(offsets, times_of(np.array(offsets), runs).to_pylist(), strict=True))

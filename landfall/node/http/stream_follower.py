@@ -1,4 +1,5 @@
-"""Who follows a stream through a node's door: given what comes, past holes as the stream's patience lets them, and what comes late."""
+"""The followers of a stream through a node's door. They get new rows, past holes as the stream's patience allows, and rows that come
+late."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from streams.model.ranges import RangeSet
 
 @dataclass(frozen=True, slots=True)
 class FollowRequest:
-    """What follows `standing` in `stream`, at most `rows_max` rows of it."""
+    """A request for what follows `standing` in `stream`, at most `rows_max` rows."""
 
     stream: str
     standing: ReaderStanding
@@ -26,19 +27,17 @@ class FollowRequest:
 
 
 class StreamFollowers:
-    """All who follow streams of one node. Remembers of each stream since when which hole is waited at, for all clients alike: who keeps
-    their ReaderStanding is they. Call it from the node's event loop.
-    """
+    """All followers of the streams of one node. For each stream it remembers since when it waits at which hole, for all clients alike: the
+    clients keep their ReaderStanding. Call it from the node's event loop."""
 
     def __init__(self, definitions: Definitions, clock: Clock) -> None:
         self._definitions, self._clock = definitions, clock
         self._readers: dict[str, PatientReader] = {}
 
     async def follow(self, log: Log, ask: FollowRequest, wait_ms: int) -> Polled:
-        """What there is; when that is nothing, what there is after a later commit to the stream, at most `wait_ms` from now.
+        """Return what there is. When that is nothing, return what there is after a later commit to the stream, at most `wait_ms` from now.
 
-        Raises Trimmed when the Position is below the floor of `log`.
-        """
+        Raises Trimmed when the Position is below the floor of `log`."""
         loop, grown = asyncio.get_running_loop(), asyncio.Event()
         reader = self._reader(log, ask.stream)
 
@@ -61,7 +60,8 @@ class StreamFollowers:
         return polled
 
     def _reader(self, log: Log, stream: str) -> PatientReader:
-        """The stream's one reader; of a stream that is not here yet one for this call, for anybody may ask for any name."""
+        """Return the stream's one reader. A stream that is not here yet gets a reader for this call, because a client may request any
+        name."""
         known = self._readers.get(stream)
         if known is None:
             known = PatientReader(log, stream, Patience(self._patience(stream), self._clock))
@@ -74,7 +74,7 @@ class StreamFollowers:
 
 
 def _polled(log: Log, reader: PatientReader, ask: FollowRequest) -> Polled:
-    """What is to be read from there on. What was skipped and lies below this copy's floor stays skipped: another may yet have it."""
+    """Return what is to be read from there on. Skipped offsets below this copy's floor stay skipped: another copy may yet have them."""
     polled = reader.poll(ask.standing, ask.rows_max)
     ledger = log.ledger(ask.stream)
     skipped = dict(polled.skipped)

@@ -1,4 +1,4 @@
-"""What a node that has just started still lacks of what others of its ship or port took in meanwhile."""
+"""The records that a node which has just started still lacks of what other nodes of its ship or port took in meanwhile."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from streams.replication.link_terms import Key
 
 
 def lacked(node: Node, streams: Iterable[str]) -> int | None:
-    """How many records of `streams` the node's companions that are in session wrote, by their word when they met or since, that are not
-    here. None while none is in session, or one has yet to say. Call it from the node's event loop."""
+    """Return how many records of `streams` that the node's companions in session wrote are not here. The companions claimed them when they
+    met or since. Return None while none is in session, or one has yet to claim. Call it from the node's event loop."""
     sessions, companions = node.links.with_companions(), node.settings.companions()
     wanted = tuple(streams)
     if not sessions or not all(one.compared(stream) for one in sessions for stream in wanted):

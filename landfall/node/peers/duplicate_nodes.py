@@ -1,4 +1,4 @@
-"""Two processes under one node's name, as after an image was copied: which addresses they have, for the node's operator."""
+"""Two processes under one node's name, as after an image was copied: their addresses, for the node's operator."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ class _Seen:
 
 
 class Twins:
-    """The refusals that one node gave or got. Call it from the node's event loop. Remembers one pair of each known peer."""
+    """The refusals that one node gave or got. Call it from the node's event loop. It remembers one pair of each known peer."""
 
     def __init__(self, node: str, clock: Clock, report: Callable[..., None]) -> None:
-        """`node`: this one's name."""
+        """Remember no refusals yet. `node`: this node's name."""
         self._node, self._clock, self._report = node, clock, report
         self._seen: dict[tuple[str, str], _Seen] = {}
 
     def refused(self, peer: str, standing_address: str, refused_address: str) -> None:
-        """This node has refused a process that came as `peer`."""
+        """Record that this node has refused a process that came as `peer`."""
         self._note(peer, self._node, standing_address, refused_address)
 
     def refused_there(self, peer: str, details: Mapping[str, Any]) -> None:
-        """`peer` has refused this process: the details of NAME_IN_USE."""
+        """Record that `peer` has refused this process, with the details of NAME_IN_USE."""
         self._note(self._node, peer, str(details["standing_address"]), str(details["refused_address"]))
 
     def status(self) -> list[dict[str, Any]]:
-        """The pairs of which one was refused in the last SHOWN_S, each with the fields of Twin."""
+        """Return the pairs of which one was refused in the last SHOWN_S, each with the fields of Twin."""
         now_s = self._clock.monotonic_s()
         return [asdict(seen.twin) for _, seen in sorted(self._seen.items()) if now_s - seen.last_s < SHOWN_S]
 
     def tell(self, troubles: dict[str, str]) -> None:
-        """Say there which processes come under one name, or take it out."""
+        """Write to `troubles` which processes come under one name, or remove the entry."""
         pairs = [f"'{one['node']}' at {one['refused_by']}: {one['standing_address']} and {one['refused_address']}" for one in self.status()]
         if pairs:
             troubles[NODE_NAME_TWICE] = f"{REASON} ({'; '.join(pairs)}): {_HINT}"

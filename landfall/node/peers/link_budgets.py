@@ -38,31 +38,31 @@ logger = logging.getLogger("landfall.node")
 
 
 class Anchor(msgspec.Struct, frozen=True):
-    """It was `at_ms` (UTC ms) `boot_s` seconds after the machine's start `boot_id`."""
+    """The statement that it was `at_ms` (UTC ms) `boot_s` seconds after the machine's start `boot_id`."""
 
     boot_id: str
     at_ms: int
     boot_s: float
 
     def at(self, boot_s: float) -> int:
-        """The time (UTC ms) `boot_s` seconds after that start."""
+        """Return the time (UTC ms) `boot_s` seconds after that start."""
         return self.at_ms + round((boot_s - self.boot_s) * 1000)
 
 
 class BudgetClock:
-    """The wall's time, carried on by boot time from one midnight (UTC) to the next, over restarts of the process too.
+    """The wall clock's time, continued by boot time from one midnight (UTC) to the next, also over restarts of the process.
 
-    Only there does it follow the wall clock, and only where that is not doubted: so each day lasts until its midnight by boot time. After a
-    restart of the machine a clock that is doubted, or behind, goes on from the last day's beginning. Call it from one thread.
-    """
+    It follows the wall clock only at midnight, and only where that is not doubted: so each day lasts until its midnight by boot time. After
+    a restart of the machine a clock that is doubted, or behind, continues from the last day's beginning. Call it from one thread."""
 
     def __init__(self, folder: Path, wall: Clock, doubted: Callable[[], bool], boot_id: str) -> None:
-        """`folder`: the node's. `boot_id`: the id of this start of the machine, empty where it is unknown."""
+        """Prepare the clock. `folder`: the node's. `boot_id`: the id of this start of the machine, empty where it is unknown."""
         self._path, self._wall, self._doubted, self._boot_id = folder / CLOCK_NAME, wall, doubted, boot_id
         self._anchor: Anchor | None = None
 
     def now_ms(self) -> int:
-        """UTC milliseconds. Writes its file when a day begins; a disk that does not take it costs at most one more day after a restart."""
+        """Return UTC milliseconds. It writes its file when a day begins; a disk that does not take it costs at most one more day after a
+        restart."""
         boot_s = self._wall.boot_s()
         anchor = self._anchor or self._kept(boot_s)
         if anchor is None or anchor.at(boot_s) // DAY_MS != anchor.at_ms // DAY_MS:
@@ -74,7 +74,7 @@ class BudgetClock:
         return anchor.at(boot_s)
 
     def _kept(self, boot_s: float) -> Anchor | None:
-        """What an earlier process left; None where the wall clock is to be followed now."""
+        """Return what an earlier process left; None where the wall clock is to be followed now."""
         try:
             kept = msgspec.json.decode(self._path.read_bytes(), type=Anchor)
         except FileNotFoundError:
@@ -100,9 +100,9 @@ class Purses:
     def __init__(
         self, folder: Path, links: Mapping[LinkClass, LinkSettings], now_ms: Callable[[], int], me: str = "", others: Collection[str] = ()
     ) -> None:
-        """`now_ms`: the time by which days begin, UTC. `me` and the `others` of this ship spend of one budget. Raises Misuse when the file
-        does not read.
-        """
+        """Read the budgets' file. `now_ms`: the time by which days begin, UTC. `me` and the `others` of this ship spend from one budget.
+
+        Raises Misuse when the file does not read."""
         self._path, self._book = folder / FILE_NAME, _read(folder / FILE_NAME)
         budgets = {link: budget for link, settings in links.items() if (budget := settings.budget())}
         self._purses = {
@@ -115,20 +115,21 @@ class Purses:
         self._told: set[tuple[str, LinkClass, str]] = set()
 
     def spent(self, link: LinkClass) -> bool:
-        """Whether a link of this class may be opened for nothing but alerts now."""
+        """Return whether a link of this class may be opened for nothing but alerts now."""
         return link in self._purses and self._purses[link].state(OPENING_BYTES) != "open"
 
     def any_spent(self) -> bool:
-        """Whether that is so of any class."""
+        """Return whether that is true of any class."""
         return any(self.spent(link) for link in self._purses)
 
     def grant(self, link: str, day: str, bytes_: int) -> None:
-        """On `day` (UTC) links of this class may take so many charged bytes more: `Purse.grant`. Without a budget nothing changes."""
+        """Allow links of this class this many charged bytes more on `day` (UTC): `Purse.grant`. Without a budget nothing changes."""
         for purse in (purse for name, purse in self._purses.items() if name == link):
             purse.grant(day, bytes_)
 
     def heard(self, who: str, words: Mapping[str, tuple[str, Word]]) -> None:
-        """Another node of the ship says so: per class of link for which it has a budget, the day (UTC) and its word of it."""
+        """Record the report of another node of the ship: per class of link for which it has a budget, the day (UTC) and its message about
+        it."""
         for link, purse in self._purses.items():
             if link in words:
                 purse.shares.heard(words[link][0], who, words[link][1])
@@ -136,11 +137,12 @@ class Purses:
                 purse.shares.apart(who)
 
     def give(self) -> bool:
-        """Give those of the ship's nodes that have less of a budget some of what is left here: `Purse.give`. Whether anything was given."""
+        """Give some of what is left here to those of the ship's nodes that have less of a budget: `Purse.give`. Return whether anything was
+        given."""
         return sum(purse.give() for purse in self._purses.values()) > 0
 
     def settle(self) -> None:
-        """Give back what no link that is open needs: a node that ends cleanly has spent what passed, and no more."""
+        """Give back what no open link needs: a node that ends cleanly has spent what passed, and no more."""
         for purse in self._purses.values():
             purse.settle()
 
@@ -154,7 +156,7 @@ class Purses:
         return self._meters[link, alerts]
 
     def news(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """What has come to pass since the last call, for `exceptions`: reason, outcome, details; each once a day."""
+        """Yield what has happened since the last call, for `exceptions`: reason, outcome, details; each once a day."""
         for link, purse in self._purses.items():
             told: dict[str, Any] = purse.to_json()
             state = purse.state(OPENING_BYTES)
@@ -165,11 +167,11 @@ class Purses:
                 yield reason.format(link), outcome, told
 
     def status(self) -> dict[str, dict[str, Any]]:
-        """Per class with a budget: the day, what was spent of what, what it cost, and what the link is open for."""
+        """Return, per class with a budget, the day, what was spent of what, what it cost, and what the link is open for."""
         return {link: {**purse.to_json(), "state": purse.state(OPENING_BYTES)} for link, purse in self._purses.items()}
 
     def gauges(self) -> dict[str, float]:
-        """The same for `metrics`: `budget.<class>.<what>`, the day by its number, and what was given to whom of it."""
+        """Return the same for `metrics`: `budget.<class>.<what>`, the day by its number, and the bytes given to each node."""
         gauges: dict[str, float] = {}
         for link, status in self.status().items():
             told = {what: status[what] for what in ("spent_bytes", "spent_here_bytes", "unsure_bytes", "left_bytes", "cost")}
@@ -209,7 +211,7 @@ def _known(link: LinkClass) -> str:
 
 
 def for_alerts(policy: LinkPolicy) -> LinkPolicy:
-    """The same link, for alerts alone."""
+    """Return the same link, for alerts alone."""
     return replace(policy, streams=(ALERTS,))
 
 

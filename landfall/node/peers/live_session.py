@@ -1,4 +1,4 @@
-"""One session of a node under way, with its wire: what it carried, and how it stands."""
+"""One session of a node under way, with its wire: what it carried, and its state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streams.config.roles import LinkClass, LinkPolicy
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A session, what its link carries, who dialled, and its wire."""
+    """A session, what its link carries, which side dialled, and its wire."""
 
     drive: Drive
     policy: LinkPolicy
@@ -22,15 +22,15 @@ class Live:
 
     @property
     def link(self) -> LinkClass:
-        """The class of its link."""
+        """Class of its link."""
         return self.policy.link_class
 
     def passed(self) -> Passed:
-        """What has passed it so far."""
+        """Return what has passed the session so far."""
         return self.link, self.wire.sent_bytes, self.wire.received_bytes
 
     def summary(self) -> str:
-        """How it ended, and what it carried, in a line for the log."""
+        """Return how the session ended, and what it carried, in a line for the log."""
         session, wire = self.drive.session, self.wire
         sent, received, up_to = session.sender.sent_records, session.receiver.received_records, session.sender.sent_up_to() or "nothing"
         return (
@@ -39,7 +39,8 @@ class Live:
         )
 
     def status(self, now_s: float) -> dict[str, Any]:
-        """Class of link, round trip in ms, bytes and records each way, records the peer still lacks; `now_s`: monotone seconds."""
+        """Return the class of link, round trip in ms, bytes and records each way, and records the peer still lacks; `now_s`: monotonic
+        seconds."""
         session, wire, rtt_s = self.drive.session, self.wire, self.drive.session.liveness.rtt_s
         return {
             "link": self.link,

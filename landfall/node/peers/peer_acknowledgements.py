@@ -1,4 +1,4 @@
-"""What peers ashore say they have of this ship's own, and how far each one's word goes."""
+"""The claims of peers ashore about what they have of this ship's own records, and what each claim counts for."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from streams.replication import Session
 from streams.replication.link_terms import Key
 
 RANGES_MAX = 20_000
-"""Separate ranges of one (stream, origin) that one peer's word is remembered of: twice what a session lets it say."""
+"""Maximum number of separate ranges of one (stream, origin) that are remembered of one peer's claim: twice what a session lets it claim."""
 Told = dict[str, dict[Origin, RangeSet]]
 
 
 class Ashore:
-    """What ports and headquarters have settled of what `nodes` (of one ship) wrote, by their own claims in any session since the start.
+    """The records written by `nodes` (of one ship) that ports and headquarters have settled, by their own claims in any session since the
+    start.
 
-    A claim costs nothing, and one port may lie: nothing is deleted for it, and no alert kept from anybody else. What counts for deletion is
-    what a stream's home says it has.
-    """
+    A claim costs nothing, and one port may lie: nothing is deleted because of it, and no alert is kept from any other peer. Only the claim
+    of a stream's home counts for deletion."""
 
     def __init__(self, nodes: Collection[str], definitions: Definitions) -> None:
         self._nodes, self._definitions = frozenset(nodes), definitions
         self._said: dict[Peer, dict[Key, RangeSet]] = {}
 
     def note(self, session: Session) -> None:
-        """Take up what this session's peer has said."""
+        """Record the claims of this session's peer."""
         if session.peer.role in ("port", "hq"):
             said = self._said.setdefault(session.peer, {})
             for key, ranges in session.sender.settled_by_peer().items():
@@ -36,15 +36,16 @@ class Ashore:
                     known.update(ranges)
 
     def said(self) -> Told:
-        """Per stream and origin what any of them says it has: for people, who want to know what waits."""
+        """Return, per stream and origin, what any peer claims to have: for people, who want to know what waits."""
         return self._merged(lambda peer, stream: True)
 
     def at_home(self) -> Told:
-        """Per stream and origin what the stream's home says it has."""
+        """Return, per stream and origin, what the stream's home claims to have."""
         return self._merged(lambda peer, stream: is_home(peer, self._definitions.of(stream)))
 
     def wait_for(self, peer: str, key: Key, held: RangeSet) -> RangeSet:
-        """Which of these the stream's home is not known to have, nor `peer` by its own word: what to dial it for."""
+        """Return the offsets to dial `peer` for: those that the stream's home is not known to have, and that `peer` does not claim to
+        have."""
         stream, origin = key
         left = held.without(self.at_home().get(stream, {}).get(origin, ()))
         for said in (said for by, said in self._said.items() if by.node == peer):

@@ -1,4 +1,4 @@
-"""Peers that come: which known one it is, and what proves it."""
+"""The identification of incoming peers: which known peer it is, and what proves it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Guest:
     principal: Principal
 
     def may_replicate(self, stream: str) -> bool:
-        """Whether it may have and bring `stream`."""
+        """Return whether it may have and bring `stream`."""
         return may(self.principal, "replicate", stream)
 
 
@@ -31,7 +31,7 @@ class Guests:
     """The peers that may come to one node. Call it from the event loop of the node."""
 
     def __init__(self, known: Collection[KnownPeer], node: str, credentials: Credentials, metrics: Metrics) -> None:
-        """`node`: this one's name."""
+        """Prepare the identification. `node`: this node's name."""
         self._known = {peer.node: peer for peer in known}
         self._node, self._credentials, self._metrics = node, credentials, metrics
         self._shown: dict[str, Principal] = {}
@@ -55,13 +55,13 @@ class Guests:
         return Guest(peer, principal)
 
     def came(self, guest: Guest) -> None:
-        """A session with it begins."""
+        """Record that a session with the guest begins."""
         self._shown.pop(guest.peer.node, None)
         if guest.principal.secret_hash:
             self._shown[guest.peer.node] = guest.principal
 
     def without_credential(self) -> list[str]:
-        """The peers that came with a credential which is not among this node's any more, or allows something else now; each once."""
+        """Return the peers whose credential is not among this node's any more, or allows something else now; each once."""
         gone = [name for name, principal in self._shown.items() if not self._credentials.holds(principal)]
         for name in gone:
             del self._shown[name]

@@ -1,6 +1,5 @@
-"""Penalties of peers: one that broke the rules of a session is admitted, and dialled, again after a pause, which grows each time; and what
-is reported of one again and again is reported ever more seldom.
-"""
+"""Penalties of peers. A peer that broke the rules of a session is admitted, and dialled, again after a pause, which grows each time.
+Repeated reports about one peer are made ever more seldom."""
 
 from __future__ import annotations
 
@@ -11,18 +10,19 @@ from typing import Any
 from streams.replication import BROKE_RULES, OTHER_VERSION
 
 FIRST_S, MOST_S = 1.0, 60.0
-"""Who breaks the rules is turned away for FIRST_S, then for twice as long each time, up to MOST_S."""
+"""First and longest pause of a peer that breaks the rules, seconds: FIRST_S, then twice as long each time, up to MOST_S."""
 FORGIVEN_S = 600.0
-"""Who has broken none for so long begins at FIRST_S again."""
+"""Time without a broken rule after which a peer's pause begins at FIRST_S again, seconds."""
 TOLD_AT_ONCE = 64
 """The number of reports of one reason about a peer that are made as they come."""
 TOLD_AGAIN_S, SELDOM_S = 60.0, 3_600.0
-"""Then one after TOLD_AGAIN_S, and after twice as long each time, up to SELDOM_S; after SELDOM_S without any it starts again."""
+"""First and longest time between two further reports, seconds. It doubles each time; after SELDOM_S without any report it starts again."""
 
 
 @dataclass(slots=True)
 class _Said:
-    """Of one peer, for one reason: how many reports were made at once, how many were not since the last, and when the next one is due."""
+    """The reports about one peer for one reason: how many were made at once, how many were not made since the last, and when the next is
+    due."""
 
     told: int = 0
     untold: int = 0
@@ -32,7 +32,8 @@ class _Said:
 
 
 class Barred:
-    """For the links of one node: what a peer does wrong stands in `exceptions`, and who comes again at once could fill the disk with it."""
+    """The penalties of the peers of one node. What a peer does wrong is reported in `exceptions`; a peer that comes again at once could
+    fill the disk with it."""
 
     def __init__(self, now_s: Callable[[], float], report: Callable[..., None]) -> None:
         self._now_s, self._report = now_s, report
@@ -63,13 +64,13 @@ class Barred:
         self._report(reason, outcome, **details)
 
     def broke(self, peer: str) -> None:
-        """`peer`, a known one, has broken the rules now."""
+        """Record that `peer`, a known peer, has broken the rules now."""
         now_s = self._now_s()
         until_s, wait_s = self._peers.get(peer, (now_s, 0.0))
         wait_s = min(2 * wait_s, MOST_S) if wait_s and now_s - until_s < FORGIVEN_S else FIRST_S
         self._peers[peer] = now_s + wait_s, wait_s
 
     def why(self, peer: str) -> str:
-        """The sentence for who is turned away now; empty for who is not."""
+        """Return the sentence for a peer that is turned away now; empty for one that is not."""
         left_s = self._peers.get(peer, (0.0, 0.0))[0] - self._now_s()
         return f"'{peer}' broke the rules of the sync session: it may come again in {left_s:.0f} s" if left_s > 0 else ""

@@ -1,4 +1,4 @@
-"""Two disks: what this node takes in is on the disk of another node of its ship or port too, before a sensor hears that it is received."""
+"""Two disks: what this node takes in is also on the disk of another node of its ship or port, before a sensor gets its acknowledgement."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from streams.replication.link_terms import Key
 told = logging.getLogger("landfall.node")
 
 LOOK_S = 0.5
-"""So often is looked whether the other is there again, though it said nothing."""
+"""Time between two checks whether the other node is there again, though it sent nothing, seconds."""
 TOLD_RANGES_MAX = 20
-"""Of what no disk has so many ranges are named."""
+"""Maximum number of ranges that are named in a report of records on no disk."""
 Offsets = Mapping[Key, RangeSet]
 
 
 class OtherDisks:
-    """What of this ship or port is on no other disk, and who waits for it. Call it from the node's event loop, `run` as background work.
+    """The records of this ship or port that are on no other disk, and the callers that wait for them. Call it from the node's event loop,
+    `run` as background work.
 
-    On two disks is what another node that is in session now says it has: one that lost its disk says less. The records of all the ship's
-    nodes count, of each origin the newest: a sensor that brings again what another node took in rests on that node's record. What was here
-    once counts until it is dropped by rule: where damage took it from here before another had it, who waits for it does so in vain, and
-    `exceptions` says so. `alone_after_s`: when no other has taken what is waited for in so long, this node is alone, and says so in
-    `exceptions`, `metrics` and on its standard error: then it waits on, or with `goes_on` lets those who wait go on, as long as its own
-    disk gives what they wait for, until another has all that it lacked.
-    """
+    A record is on two disks when another node in session now claims to have it; a node that lost its disk claims less. The records of all
+    the ship's nodes count, the newest of each origin. A sensor that sends again what another node took in relies on that node's record.
+    What was here once counts until it is dropped by rule. Where damage took it from here before another node had it, the wait for it is in
+    vain, and `exceptions` reports that.
+
+    `alone_after_s`: when no other node has taken what is waited for within this time, this node is alone. It reports that in `exceptions`,
+    `metrics` and on its standard error. Then it waits on. With `goes_on` the waiting callers continue, as long as its own disk returns what
+    they wait for, until another node has all that it lacked."""
 
     def __init__(self, node: Node, alone_after_s: float, goes_on: bool) -> None:
         self._node, self._alone_after_s, self._goes_on = node, alone_after_s, goes_on
@@ -45,15 +47,17 @@ class OtherDisks:
         self.alone = False
 
     def watch_over(self, streams: Sequence[str], newest: int) -> None:
-        """It is about these streams, and of each origin the `newest` records: what is older nobody brings again. Called before anybody
-        rests on what the log holds."""
+        """Watch these streams, and of each origin the `newest` records: older records are not sent again. Call it before anything relies on
+        what the log holds."""
         self._streams, self._newest = tuple(streams), newest
         self._known = self._held()
 
     def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[bool]]:
-        """This was appended here, or something was here before. What is given returns True once another disk has all that has been here
-        until now; or, with `goes_on`, once this node is alone and its own disk gives it. It returns False when some of it is on no disk
-        that is known of."""
+        """Record that `answers` were appended here, or were here before. Return a function that waits until another disk has all that has
+        been here until now.
+
+        The function returns True then; with `goes_on`, also once this node is alone and its own disk returns the records. It returns False
+        when some of them are on no known disk."""
         known = self._held()
         for (stream, origin), ranges in [*self._known.items(), *(((one.stream, one.origin), _given(one)) for one in answers)]:
             known.setdefault((stream, origin), RangeSet()).update(ranges)
@@ -61,15 +65,16 @@ class OtherDisks:
         return partial(self._until_there, self._known)
 
     def alone_outcome(self) -> str | None:
-        """What becomes of sensors while this node is alone; None while it is not."""
+        """Return what happens to sensors while this node is alone; None while it is not."""
         return self._outcome if self.alone else None
 
     def refused_s(self) -> float:
-        """For how long this disk has not given what it alone has, and somebody waits for, monotone s; 0 while it does. Known once alone."""
+        """Return for how long this disk has not returned what it alone has and a caller waits for, monotonic seconds; 0 while it does. It
+        is known once alone."""
         return 0.0 if self._refused_since_s is None else self._node.clock.monotonic_s() - self._refused_since_s
 
     async def run(self) -> None:
-        """Look whether another has caught up, until cancelled: it takes within `alone_after_s` all that there was to take."""
+        """Check whether another node has caught up, until cancelled: it takes all that there was to take within `alone_after_s`."""
         clock = self._node.clock
         held, since_s = self._held(), clock.monotonic_s()
         while True:
@@ -83,7 +88,7 @@ class OtherDisks:
                 held, since_s = self._held(), clock.monotonic_s()
 
     def lacked_records(self) -> int:
-        """How many of the newest records are on no other disk, for all that is known now."""
+        """Return how many of the newest records are on no other disk, as far as is known now."""
         return _count(self._look(self._held())[0])
 
     async def _until_there(self, waited_for: Offsets) -> bool:
@@ -115,8 +120,8 @@ class OtherDisks:
         return ranges.within(max(0, ranges.end() - self._newest), ranges.end())
 
     def _look(self, offsets: Offsets) -> tuple[Offsets, Offsets]:
-        """What of `offsets` this disk alone has, and what none is known to have. What was dropped by rule can be given to nobody, and is
-        neither."""
+        """Return what of `offsets` only this disk has, and what no disk is known to have. Records dropped by rule can be given to no node,
+        and are in neither."""
         ledgers = {stream: self._node.log.ledger(stream) for stream in self._streams}
         here: dict[Key, RangeSet] = {}
         nowhere: dict[Key, RangeSet] = {}
@@ -127,8 +132,8 @@ class OtherDisks:
         return {key: ranges for key, ranges in here.items() if ranges}, {key: ranges for key, ranges in nowhere.items() if ranges}
 
     async def _gives(self, here: Offsets) -> bool:
-        """Whether this disk gives the newest of these: it took them, and its folder may have been deleted since. Where one disk is to be
-        enough, none is not; and where it gives nothing the other can not come to have it."""
+        """Return whether this disk returns the newest of these: it took them, and its folder may have been deleted since. Where one disk is
+        to be enough, no disk is not enough. Where this disk returns nothing, the other can not get it."""
         try:
             given = await asyncio.to_thread(self._read_newest, here)
         except RetryLater as problem:
@@ -140,12 +145,12 @@ class OtherDisks:
         return given
 
     def _read_newest(self, here: Offsets) -> bool:
-        """Work for a thread. Raises RetryLater."""
+        """Return whether the newest of these can be read. It is work for a thread. Raises RetryLater."""
         log = self._node.log
         return all(any(True for _ in log.blocks(*key, ranges.end() - 1, ranges.end())) for key, ranges in here.items())
 
     def _tell_lost(self) -> None:
-        """Nobody rests from now on upon what is on no disk: who brings it again brings something new."""
+        """Report the records that are on no disk, and stop relying on them: a sensor that sends them again brings new records."""
         nowhere = self._look(self._known)[1]
         self._known = {key: ranges.without(nowhere.get(key, ())) for key, ranges in self._known.items()}
         told_of = [f"{stream}:{origin} {first}-{end}" for (stream, origin), ranges in sorted(nowhere.items()) for first, end in ranges]
@@ -173,7 +178,8 @@ def _count(offsets: Offsets) -> int:
 
 
 def other_disks(node: Node, ack: str, alone_after_s: float, when_alone: str) -> OtherDisks | None:
-    """What `intake.ack`, `alone_after_s` and `when_alone` ask for, run as background work of `node`; None where its own disk is enough."""
+    """Return what `intake.ack`, `alone_after_s` and `when_alone` ask for, run as background work of `node`; None where its own disk is
+    enough."""
     if ack != "two_nodes":
         return None
     others = OtherDisks(node, alone_after_s, when_alone == "degrade")

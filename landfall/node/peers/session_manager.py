@@ -1,4 +1,4 @@
-"""The sessions of one node: peers dialled and kept, peers that come, and never two sessions with the same one."""
+"""The sessions of one node: peers that it dials and keeps, peers that come, and never two sessions with the same peer."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ told = logging.getLogger("landfall.node")
 BACKOFF_FIRST_S = 0.25
 BACKOFF_MAX_S: dict[LinkClass, float] = {"lan": 2.0, "port": 5.0, "satellite": 30.0}
 BACKOFF_SOON_S, SOON_S = 1.0, 30.0
-"""For so long after a good session has ended, no longer than this is waited: what was cut is most often back in seconds."""
+"""Maximum back-off, and how long it holds after a good session has ended, seconds: a link that was cut is most often back soon."""
 FAREWELLS_S = 3.0
 _WITHDRAWN = "headquarters has withdrawn '{}'"
 _DIALS_ALONE = "'{}' is a ship whose settings say what its links carry or cost: it dials, and is dialled by its own nodes alone"
 STEADY_S = 5.0
-"""A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
+"""Minimum duration of a good session, seconds. After it the next is dialled soon; a session that was refused at once is not retried all the
+time."""
 
 
 WAITING_MAX = 256
@@ -72,11 +73,12 @@ class PairCopy:
         self._tell()
 
     def came(self, entries: Sequence[bytes]) -> None:
-        """Another node of this ship or port has these."""
+        """Record entries that another node of this ship or port has."""
         self._came.append(entries)
 
     async def take(self) -> None:
-        """Write down what is newer of what has come since this was called last; who changes the file is seen as any other change of it."""
+        """Write down the newer entries of those that came since the last call. The file's change is then detected like any other change of
+        it."""
         entries = [entry for message in self._came for entry in message]
         self._came.clear()
         if not entries:
@@ -96,7 +98,7 @@ class PairCopy:
 
 
 def longer_backoff_s(backoff_s: float, link: LinkClass, since_good_s: float) -> float:
-    """How long to wait after one more dialling in vain, so long after a good session has ended."""
+    """Return how long to wait after one more failed dial, that long after a good session has ended, seconds."""
     return min(backoff_s * 2, BACKOFF_SOON_S if since_good_s < SOON_S else BACKOFF_MAX_S[link])
 
 
@@ -107,7 +109,8 @@ class _Kept:
 
 
 class Links:
-    """Keeps sessions with the peers it is to dial, and accepts sessions of those that come. Call it from the node's event loop."""
+    """The links of one node. It keeps sessions with the peers it is to dial, and accepts sessions of those that come. Call it from the
+    node's event loop."""
 
     def __init__(
         self,
@@ -152,7 +155,7 @@ class Links:
         metrics.gauges("budget.", purses.gauges())  # before this node's first report: a node that reports no budget has no part in it
 
     def keep(self, peers: Collection[PeerAddress]) -> None:
-        """Dial exactly these from now on: sessions with others that were dialled end, back-off is forgotten."""
+        """Dial exactly these peers from now on: dialled sessions with others end, and the back-off is reset."""
         wanted = {address.node: address for address in peers}
         if strangers := sorted(set(wanted) - set(self._known)):
             raise NotAllowed(
@@ -171,48 +174,51 @@ class Links:
         self.hurry()
 
     def shared(self) -> dict[str, dict[Key, bool]]:
-        """Per peer in session: whether the two may speak of it now, for all that is known here."""
+        """Return, per peer in session, whether the two may exchange each key now, as far as is known here."""
         keys = [key for stream in self._exchange.streams() for key in self._exchange.keys(stream)]
         return {name: {key: live.drive.session.shares(key) for key in keys} for name, live in self._live.items()}
 
     def settled(self, key: Key) -> dict[str, RangeSet]:
-        """Per peer in session what it has of `key` or needs no more, by its own word."""
+        """Return, per peer in session, what it claims to have of `key` or to need no more."""
         return {name: one.sender.settled_by_peer().get(key, RangeSet()).copy() for name, one in self.sessions().items()}
 
     def sessions(self) -> dict[str, Session]:
-        """Per peer in session its open session."""
+        """Return the open session of each peer in session."""
         return {name: live.drive.session for name, live in self._live.items() if live.drive.session.open}
 
     def durable_ashore(self) -> Told:
-        """What peers ashore have of this ship's own, by the claim of any: nothing is to be deleted for it."""
+        """Return what peers ashore have of this ship's own, by the claim of any: nothing may be deleted because of it."""
         return self._noted().said()
 
     def at_home(self) -> Told:
-        """What the streams' homes have of this ship's own, by their own word in any session since the start."""
+        """Return what the streams' homes have of this ship's own, by their own claims in any session since the start."""
         return self._noted().at_home()
 
     def on_other_disks(self, key: Key) -> RangeSet | None:
-        """What the other nodes of this ship or port that are in session say they have of `key`; None while there is none."""
+        """Return what the other nodes of this ship or port in session claim to have of `key`; None while there is none."""
         sessions = self.with_companions()
         return RangeSet(part for one in sessions for part in one.sender.settled_by_peer().get(key, ())) if sessions else None
 
     def with_companions(self) -> list[Session]:
-        """The sessions with the other nodes of this ship or port in which both ends have compared what they have."""
+        """Return the sessions with the other nodes of this ship or port in which both ends have compared what they have."""
         return [one for one in self.sessions().values() if companions(self._settings.me(), one.peer)]
 
     async def companion_spoke(self, within_s: float) -> None:
-        """Until another node of this ship or port has said anything, or for so long."""
+        """Wait until another node of this ship or port has sent anything, at most `within_s`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._companion_spoke.wait()
 
     def distrust(self, key: Key, first: int, end: int) -> list[str]:
-        """These offsets are not what their origin signed: `Exchange.distrust`."""
+        """Mark these offsets as not what their origin signed: `Exchange.distrust`."""
         return self._exchange.distrust(key, first, end, self._clock.monotonic_s())
 
     def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
-        """Streams are managed otherwise, and `before` was shared until this step of the event loop: sessions for which that has changed
-        start again, at once; so do those in which the peer, who heard it first, has said what is to be heard again, and those that come."""
+        """Start sessions again, at once, whose shared streams have changed. Streams are managed differently now, and `before` was shared
+        until this step of the event loop.
+
+        Sessions start again too in which the peer, which received the change first, has sent what must be received again; so do newcomers'
+        sessions."""
         shared = self.shared()
         changed = [name for name, live in self._live.items() if shared[name] != before[name] or live.drive.session.missed()]
         for name in {*changed, *self._places.newcomers()}:
@@ -220,38 +226,40 @@ class Links:
         self.hurry()
 
     def end_withdrawn(self) -> None:
-        """Sessions with nodes that headquarters has withdrawn end; they are neither let in nor dialled until it takes that back."""
+        """End the sessions with nodes that headquarters has withdrawn. They are neither admitted nor dialled until headquarters takes that
+        back."""
         for name in [name for name in self._places.names() if self._turned_away(name)]:
             told.warning("headquarters has withdrawn %s: no session with it any more", name)
             self._places.end(name, _WITHDRAWN.format(name))
 
     def hurry(self) -> None:
-        """A link may have come up: dial at once all peers that are waited for."""
+        """Dial at once all peers that wait for their back-off: a link may have come up."""
         self._again.set()
         self._again = asyncio.Event()
 
     def alerted(self) -> None:
-        """There may be a new alert: a link that is kept for alerts alone is dialled at once."""
+        """Dial at once a link that is kept for alerts alone: there may be a new alert."""
         if self._purses.any_spent():
             self.hurry()
 
     def grant(self, link: str, day: str, bytes_: int) -> None:
-        """On `day` (UTC) links of this class may take so many charged bytes more than their budget; one that waited is dialled at once."""
+        """Allow links of this class this many charged bytes above their budget on `day` (UTC). A link that waited is dialled at once."""
         self._purses.grant(link, day, bytes_)
         self.hurry()
 
     def heard_of_budgets(self, who: str, words: Mapping[str, tuple[str, Word]]) -> None:
-        """Another node of this ship says so of the budgets that they share: `Purses.heard`. Who has a session here is given of them."""
+        """Record the report of another node of this ship on the budgets that they share: `Purses.heard`. If it has a session here, it is
+        given a part of them."""
         self._purses.heard(who, words)
         if who in self._live and self._purses.give():
             self._look_after_budgets()
 
     def budgets(self) -> dict[str, dict[str, Any]]:
-        """Per class of link with a budget: the day, what was spent of what, what it cost, what the link is open for."""
+        """Return, per class of link with a budget, the day, what was spent of what, what it cost, and what the link is open for."""
         return self._purses.status()
 
     def traffic(self) -> dict[str, dict[str, Any]]:
-        """Per class of link that was ever up: since when it is counted, bytes each way, and what they cost."""
+        """Return, per class of link that was ever up, since when it is counted, bytes each way, and what they cost."""
         return self._traffic.status(one.passed() for one in self._served)
 
     def who(self, node: str, certified: str | None, token: str) -> Guest:
@@ -264,7 +272,7 @@ class Links:
         return guest
 
     async def accept(self, guest: Guest, link: LinkClass, wire: Wire) -> None:
-        """Run the session with a peer that has come, to its end."""
+        """Run the session with a peer that has come, until it ends."""
         self._guests.came(guest)
         policy = self._settings.policy(link).narrowed(guest.principal.allowed["replicate"])  # the policy that is sent to the peer
         await self._run(guest.peer, policy, wire, guest)
@@ -275,11 +283,11 @@ class Links:
             self._places.end(name, "the credential it came with does not hold any more")
 
     def status(self) -> dict[str, dict[str, Any]]:
-        """Per peer in session: class of link, round trip in ms, bytes and records each way, records it still lacks."""
+        """Return, per peer in session, class of link, round trip in ms, bytes and records each way, and records it still lacks."""
         return {name: live.status(self._clock.monotonic_s()) for name, live in sorted(self._live.items())}
 
     async def run(self) -> None:
-        """Measure, as long as the node runs: gauges `link.<peer>.<class>.<what>` of the sessions there are, and of no others."""
+        """Measure, as long as the node runs: gauges `link.<peer>.<class>.<what>` of the present sessions, and of no others."""
         while True:
             gauges = {
                 f"link.{name}.{status['link']}.{what}": value
@@ -300,7 +308,7 @@ class Links:
             await asyncio.sleep(1.0)
 
     async def close(self, sentence: str) -> None:
-        """End all sessions, dial no more."""
+        """End all sessions, and dial no more."""
         self._closing = True
         for name in self._places.names():
             self._places.end(name, sentence)
@@ -343,19 +351,19 @@ class Links:
                 backoff_s = longer_backoff_s(backoff_s, address.link, self._clock.monotonic_s() - good_ended_s)
 
     def _turned_away(self, name: str) -> str:
-        """Why that node is turned away now, if it is. Headquarters is never withdrawn: it alone could take it back."""
+        """Return why that node is turned away now, or an empty text. Headquarters is never withdrawn: only it could take that back."""
         withdrawn = name in self._withdrawn and self._known[name].role != "hq"
         return _WITHDRAWN.format(name) if withdrawn else self._barred.why(name)
 
     def _policy(self, peer: str, link: LinkClass) -> LinkPolicy | None:
-        """What a link of this class to `peer` is to be dialled for now; None when there is nothing that its budget allows."""
+        """Return what a link of this class to `peer` is to be dialled for now; None when its budget allows nothing."""
         policy = self._settings.policy(link)
         if not self._purses.spent(link):
             return policy
         return for_alerts(policy) if policy.carries(ALERTS) and self._alerts_wait(peer) else None
 
     def _alerts_wait(self, peer: str) -> bool:
-        """Whether this ship has an alert of its own to dial `peer` for: what another port says it has keeps none back."""
+        """Return whether this ship has an alert of its own to dial `peer` for. What another port claims to have keeps no alert back."""
         ashore = self._noted()
         own = [key for key in self._exchange.keys(ALERTS) if key[1].node in self._of_one_ship]
         return any(ashore.wait_for(peer, key, self._exchange.held(key)) for key in own)
@@ -375,7 +383,7 @@ class Links:
                 self._places.end(name, "the day's budget of this link is spent, and no alert waits")
 
     async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, guest: Guest | None = None) -> None:
-        """One session; `guest`: of a peer that has come, None where it was dialled here."""
+        """Run one session; `guest`: the peer that has come, None where it was dialled here."""
         name = peer.node
         if self._closing or self._turned_away(name):
             await wire.close()

@@ -1,9 +1,8 @@
-"""One session per peer: which of several that are opened with the same one stays.
+"""One session per peer: which of several sessions that are opened with the same peer stays.
 
-A session that comes next to another counts once the peer has said a Hello for this very link: what is played back ends no session. One of
-the same process of the peer then takes the other's place. One of another process waits: the peer of the standing session is pinged. Where
-it answers, the newcomer is refused; where it does not, that session ends within its link's dead time, and the newcomer has its place.
-"""
+A session that comes next to another counts once the peer has sent a Hello for this very link: a replay ends no session. A session of the
+same process of the peer then takes the other's place. A session of another process waits: the peer of the standing session is pinged. Where
+it answers, the newcomer is refused. Where it does not, that session ends within its link's dead time, and the newcomer gets its place."""
 
 from __future__ import annotations
 
@@ -20,24 +19,23 @@ _TWICE = (
 
 
 class SessionRegistry:
-    """The sessions of one node by their peers' names. `live` are those in their place, `coming` those whose peer has yet to greet,
-    `waiting` those of another process than the one in the place, which is being asked whether it is still there.
-    """
+    """The sessions of one node by their peers' names. `live` are those in their place. `coming` are those whose peer has yet to greet.
+    `waiting` are those of another process than the one in the place, which is being asked whether it is still there."""
 
     def __init__(self, node: str, twins: Twins) -> None:
-        """`node`: this one's name. `twins`: hears of whom is refused."""
+        """Make an empty registry. `node`: this node's name. `twins` is notified of refused processes."""
         self._node, self._twins = node, twins
         self.live: dict[str, Live] = {}
         self.coming: dict[str, Live] = {}
         self.waiting: dict[str, Live] = {}
 
     def expect(self, name: str) -> None:
-        """One more session with `name` is to be opened. What has come so far of half blocks is kept for it to go on with."""
+        """Prepare for one more session with `name`: half-received blocks are kept, so that it continues with them."""
         if live := self.live.get(name):
             live.drive.session.receiver.keep_halves()
 
     def come(self, name: str, live: Live) -> None:
-        """A session has been opened: it has its place, or comes next to the one that has."""
+        """Add a session that has been opened: it gets its place, or comes next to the session that has it."""
         if name not in self.live:
             self.live[name] = live
             return
@@ -46,7 +44,7 @@ class SessionRegistry:
         self.coming[name] = live
 
     def heard(self, name: str, live: Live) -> None:
-        """The peer has said something in this session. To be called after each message."""
+        """Handle a message that the peer has sent in this session. Call it after each message."""
         if self.live.get(name) is live:
             if not live.drive.session.liveness.asked and (newcomer := self.waiting.pop(name, None)):
                 self._refuse(name, live, newcomer)
@@ -55,7 +53,7 @@ class SessionRegistry:
             self._greeted(name, live)
 
     def end(self, name: str, sentence: str, only_dialled: bool = False) -> None:
-        """End what there is with `name`, or what of it was dialled here."""
+        """End all sessions with `name`, or only those that were dialled here."""
         for sessions in (self.waiting, self.coming, self.live):
             live = sessions.get(name)
             if live and (live.dialled_here or not only_dialled):
@@ -64,22 +62,22 @@ class SessionRegistry:
         self._let_in(name)
 
     def left(self, name: str, live: Live) -> None:
-        """This session is over."""
+        """Remove a session that is over."""
         for sessions in (self.live, self.coming, self.waiting):
             if sessions.get(name) is live:
                 del sessions[name]
         self._let_in(name)
 
     def names(self) -> list[str]:
-        """With whom there is any session, in its place or not yet."""
+        """Return the peers with which there is any session, in its place or not yet."""
         return sorted({*self.live, *self.newcomers()})
 
     def newcomers(self) -> set[str]:
-        """With whom there is a session that does not have its place yet."""
+        """Return the peers with a session that does not have its place yet."""
         return {*self.coming, *self.waiting}
 
     def _greeted(self, name: str, newcomer: Live) -> None:
-        """The peer has greeted in a session that came next to another, or to one that has ended since."""
+        """Handle the greeting in a session that came next to another, or to one that has ended since."""
         standing = self.live.get(name)
         if standing is None or standing.drive.session.closed:
             self.live[name] = newcomer
@@ -103,13 +101,13 @@ class SessionRegistry:
         self._twins.refused(name, *addresses)
 
     def _let_in(self, name: str) -> None:
-        """Where nobody has the place of `name`, a newcomer that waits for it has it now."""
+        """Give the place of `name`, where no session has it, to a newcomer that waits for it."""
         if name not in self.live and (newcomer := self.waiting.pop(name, None)):
             self.live[name] = newcomer
             newcomer.drive.go_on()
 
 
 def _of_two_processes(standing: Live, newcomer: Live) -> bool:
-    """Whether the two sessions are known to be of two processes of the peer. A release that names none is taken for the same."""
+    """Return whether the two sessions are known to be of two processes of the peer. A release that names no process counts as the same."""
     one, other = standing.drive.session, newcomer.drive.session
     return one.greeted and bool(one.instance) and bool(other.instance) and one.instance != other.instance

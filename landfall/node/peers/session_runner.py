@@ -1,4 +1,4 @@
-"""Runs one sync session over one wire: carries messages and time to it, and carries out what it asks for."""
+"""The runner of one sync session over one wire: it carries messages and time to the session, and carries out what it asks for."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from streams.replication import Admit, Closed, DeclareGone, Exchange, Load, OldC
 from streams.replication.effects import CredentialsCame, Loaded, Unread
 
 MESSAGES_A_TURN = 16
-"""Messages sent before others on this event loop get their turn, when the link takes them all at once."""
+"""Number of messages sent before other work on this event loop gets its turn, when the link takes them all at once."""
 FAREWELL_S = 2.0
-"""How long a session that has ended may take to say its last word; then the link is cut."""
+"""Maximum time that a session that has ended takes to send its last message, seconds; then the link is cut."""
 LOOK_EVERY_S = 0.1
-"""While there is no end of things to say, the peer's silence and the pings are looked after so often."""
+"""Time between two checks of the peer's silence and the pings while there is always something to send, seconds."""
 HELD_UP_S = 0.5
-"""A timer that rings so late says that this process was held up, and not that the peer was silent: what has come is heard first."""
+"""Delay of a timer, seconds, that shows that this process was held up, and not that the peer was silent: incoming messages are read
+first."""
 SATELLITE_BIT_S = 128_000
-"""A satellite's link whose rate nobody has set is taken to be as slow as any, as to what may lie unsent."""
+"""Assumed rate of a satellite link without a set rate, bit/s. It is as slow as any, and limits what may lie unsent."""
 _EXPIRED = "the certificate that '{}' came with has expired: it may come with another"
 
 
 BURST_S = 0.05
-"""What was not used for so long may be used at once: a timer that rings late costs nothing, and an alert waits so much longer at most."""
+"""Maximum unused time that may be used at once, seconds: a late timer costs nothing, and an alert waits at most that much longer."""
 
 
 class Pacer:
-    """Keeps what is sent below `rate_bit_s` (None: no limit), on the average and but for BURST_S of it. `now_s`: monotone seconds.
+    """A limit that keeps what is sent below `rate_bit_s` (None: no limit), on average and except for BURST_S of it. `now_s`: monotonic
+    seconds.
 
-    A message may go as long as nothing is owed, whatever its size; what it takes beyond what was saved up is owed.
-    """
+    A message may go as long as nothing is owed, whatever its size; what it takes beyond the saved amount is owed."""
 
     def __init__(self, rate_bit_s: int | None, now_s: float) -> None:
         self._bytes_s = (rate_bit_s or 0) / 8
@@ -43,7 +44,7 @@ class Pacer:
         self._at_s = now_s
 
     def wait_s(self, now_s: float) -> float:
-        """How long it is until the next message may go; 0 when it may."""
+        """Return how long it is until the next message may go, seconds; 0 when it may."""
         if not self._bytes_s:
             return 0.0
         self._saved_bytes = min(self._saved_bytes + (now_s - self._at_s) * self._bytes_s, BURST_S * self._bytes_s)
@@ -51,11 +52,11 @@ class Pacer:
         return max(0.0, -self._saved_bytes / self._bytes_s)
 
     def sent(self, bytes_: int) -> None:
-        """So many bytes have gone."""
+        """Record that this many bytes have gone."""
         self._saved_bytes -= bytes_
 
     def takes_s(self, bytes_: int) -> float:
-        """How long so many bytes take at the rate; 0 without one."""
+        """Return how long this many bytes take at the rate, seconds; 0 without a rate."""
         return bytes_ / self._bytes_s if self._bytes_s else 0.0
 
 
@@ -63,31 +64,30 @@ class Storage(Protocol):
     """The log as a session's driver needs it."""
 
     async def load(self, load: Load) -> Loaded | Unread | None:
-        """A block's bytes; what the disk does not give for now; None when nothing of the range can be read."""
+        """Return a block's bytes, or what the disk does not return for now; None when nothing of the range can be read."""
         ...
 
     async def admit(self, effect: Admit) -> LandfallError | None:
-        """None when the block is durable, or why it is not."""
+        """Return None when the block is durable, or why it is not."""
         ...
 
     async def declare_gone(self, effect: DeclareGone) -> None:
-        """Note what will never come."""
+        """Record what will never come."""
         ...
 
     def introduced(self, node: str, keys: Sequence[bytes]) -> None:
-        """In its own session the node shows the keys it signs with."""
+        """Record the keys that the node signs with, which it shows in its own session."""
         ...
 
     async def old_copy(self, effect: OldCopy) -> None:
-        """This log is an old copy of itself: open a new generation."""
+        """Open a new generation, because this log is an old copy of itself."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ears:
-    """Who hears of a session: `opened` when both have compared, `report` for `exceptions`, `heard` after every word of the peer,
-    `credentials` of those that another node of this ship or port has (entries of its file).
-    """
+    """The callbacks of a session: `opened` when both ends have compared, `report` for `exceptions`, `heard` after every message of the
+    peer. `credentials` gets those that another node of this ship or port has (entries of its file)."""
 
     opened: Callable[[], None]
     report: Callable[..., None]
@@ -117,8 +117,8 @@ class Drive:
         self.sentence = ""
 
     async def run(self) -> str:
-        """Drive the session until it ends; returns the sentence that says why. The wire is closed then, at the latest FAREWELL_S and
-        what closing may take after the end; at once when the peer has been silent for too long."""
+        """Drive the session until it ends, and return the sentence that gives the reason. The wire is closed then, at the latest
+        FAREWELL_S, and what closing may take, after the end. It is closed at once when the peer has been silent for too long."""
         until_s, expiry = self._wire.counts_until_s, None
         if until_s is not None:
             left_s = max(0.0, until_s - WallClock().now_ms() / 1000)
@@ -159,7 +159,7 @@ class Drive:
         self._turned()
 
     def hold(self) -> None:
-        """Read nothing more of the peer until `go_on`; to be called as it is heard."""
+        """Read nothing more of the peer until `go_on`. Call it while a message is handled."""
         self._goes_on.clear()
         self.session.liveness.hold()
 
@@ -208,20 +208,20 @@ class Drive:
                 await asyncio.sleep(0)
 
     async def _next_turn(self, wait_s: float | None = None) -> None:
-        """Until something has happened, or for so long."""
+        """Wait until something has happened, at most `wait_s`."""
         self._turn.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._turn.wait()
 
     def _turned(self) -> None:
-        """Something has happened. Of a session that is over only the last word is sent, if the link takes it in time."""
+        """Signal that something has happened. In a session that is over only the last message is sent, if the link takes it in time."""
         self._turn.set()
         if self.session.closed and self._farewell is None:
             self._farewell = asyncio.get_running_loop().call_later(FAREWELL_S, self._wire.abort)
 
     def _set_timer(self, due_s: float) -> None:
-        """One timer is set as long as the session lasts, whether there is anything to say or not."""
+        """Set the one timer, which is set as long as the session lasts, whether or not there is anything to send."""
         if self._timer:
             self._timer.cancel()
         now_s = self._clock.monotonic_s()
@@ -241,7 +241,7 @@ class Drive:
         self._set_timer(max(self.session.wake_s(), now_s + LOOK_EVERY_S))
 
     def _carry_out(self) -> bool:
-        """Whether there was anything to do."""
+        """Carry out the session's effects, and return whether there were any."""
         effects = self.session.effects()
         for effect in effects:
             match effect:

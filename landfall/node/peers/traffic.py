@@ -1,4 +1,4 @@
-"""What has passed the links of each class, over all starts of the node, and what that cost, budget or none."""
+"""The bytes that have passed the links of each class, over all starts of the node, and their cost, with a budget or without."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from streams.link_budget.daily_budget import Tariff
 
 FILE_NAME = "traffic.json"
 KEPT_EVERY_S = 10.0
-"""So often, at most, it is written down: what a killed node does not count."""
+"""Minimum time between two writes of the file, seconds; a killed node loses the count of that time."""
 _log = logging.getLogger("landfall.node")
 
 
 class TrafficTally(msgspec.Struct):
-    """Bytes: of links dialled here all at the socket, of others their WebSocket frames, as `Wire` counts them. `paid_bytes`: of the former,
-    both ways, for who dials pays.
-    """
+    """Counts of bytes: for links dialled here all bytes at the socket, for others their WebSocket frames, as `Wire` counts them.
+    `paid_bytes`: those of the former, both ways, because the dialling side pays."""
 
     sent_bytes: int = 0
     received_bytes: int = 0
     paid_bytes: int = 0
 
     def add(self, sent_bytes: int, received_bytes: int) -> None:
-        """So many more."""
+        """Add this many bytes."""
         self.sent_bytes += sent_bytes
         self.received_bytes += received_bytes
 
@@ -41,40 +40,38 @@ class _Kept(msgspec.Struct):
 
 
 Passed = tuple[LinkClass, int, int]
-"""What passed in one session that another node dialled: class of link, bytes sent, bytes received."""
+"""Bytes that passed in one session that another node dialled: class of link, bytes sent, bytes received."""
 
 
 class Traffic:
-    """Counts what passes sockets opened here, and sessions that others dialled, those that have ended and those that are; what it has
-    counted goes on where it stood after a start.
-    """
+    """A counter of what passes sockets opened here, and sessions that other nodes dialled, ended and open ones. After a start it continues
+    from its last count."""
 
     def __init__(self, folder: Path, tariffs: Mapping[LinkClass, Tariff], now_at_ms: int) -> None:
-        """`folder`: the node's, where it is kept; what does not read is counted again. `tariffs`: of the classes that have one.
-        `now_at_ms`: by the wall's clock, UTC.
-        """
+        """Read the last count. `folder`: the node's, where it is kept; if it does not read, counting starts again. `tariffs`: of the
+        classes that have one. `now_at_ms`: by the wall clock, UTC."""
         self._path, self._tariffs = folder / FILE_NAME, tariffs
         kept = _read(self._path) or _Kept(now_at_ms, {})
         self._since_at_ms, self._ended, self._kept = kept.since_at_ms, kept.tallies, msgspec.json.encode(kept)
         self._kept_s = -math.inf
 
     def dialled(self, link: LinkClass, sent_bytes: int, received_bytes: int) -> None:
-        """So many bytes have passed a socket that was opened here for a link of this class."""
+        """Count bytes that have passed a socket that was opened here for a link of this class."""
         tally = self._ended.setdefault(link, TrafficTally())
         tally.add(sent_bytes, received_bytes)
         tally.paid_bytes += sent_bytes + received_bytes
 
     def ended(self, passed: Passed) -> None:
-        """That session is over."""
+        """Count the bytes of a session that is over."""
         self._ended.setdefault(passed[0], TrafficTally()).add(*passed[1:])
 
     def status(self, live: Iterable[Passed]) -> dict[str, dict[str, Any]]:
-        """Per class of link that was ever up, with the sessions that are: since when it is counted, bytes each way, and their cost; None
-        where no price is set."""
+        """Return, per class of link that was ever up, with the open sessions: since when it is counted, bytes each way, and their cost;
+        None where no price is set."""
         return {link: self._told(link, tally) for link, tally in sorted(self._tallies(live).items())}
 
     def keep(self, live: Iterable[Passed], now_s: float) -> None:
-        """Write it down, with the sessions that are, where KEPT_EVERY_S (`now_s`: monotone) have passed and it has changed."""
+        """Write the count, with the open sessions, where KEPT_EVERY_S (`now_s`: monotonic) have passed and it has changed."""
         if now_s - self._kept_s < KEPT_EVERY_S:
             return
         data = msgspec.json.encode(_Kept(self._since_at_ms, self._tallies(live)))

@@ -1,7 +1,7 @@
-"""The keys that nodes were introduced with: the first that a node shows in its own session is its own until a person says otherwise.
+"""The keys that nodes were introduced with: the first key that a node shows in its own session is its own until a person decides otherwise.
 
-A person says so in the settings, in the registry, or on the spot: `landfall keys accept` adds a key to those that a node is known by here.
-"""
+A person decides so in the settings, in the registry, or on the spot: `landfall keys accept` adds a key to those by which a node is known
+here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILE_NAME = "known.keys"
 ACCEPTED_NAME = "accepted.keys"
 """Lines of the same kind, which `landfall keys accept` adds."""
 LOOK_EVERY_S = 2.0
-"""How often a running node looks whether more are accepted."""
+"""Time between two checks of a running node for more accepted keys, seconds."""
 OTHER_KEY = "a node shows another key than the one that is known as its own"
 _HINT = "if that is right: `landfall keys accept {0} {1} --folder FOLDER`, or pin it in the registry (node/{0})"
 _log = logging.getLogger("landfall.node")
@@ -32,12 +32,12 @@ Keys = Mapping[str, frozenset[bytes]]
 
 
 class Introductions:
-    """Of a node whose key nobody gave or pinned: the first key it showed, and in whose hands what it wrote is believed before that. Call
-    `heard` from the node's event loop; all else from any thread.
-    """
+    """The first keys of nodes whose key was not given or pinned, and the nodes that are believed about their records before that. Call
+    `heard` from the node's event loop; everything else from any thread."""
 
     def __init__(self, folder: Path, peers: Mapping[str, Peer], report: Callable[..., None]) -> None:
-        """`folder`: the node's. `peers`: all nodes that are known, this one among them. What was kept and does not read is reported."""
+        """Read the kept keys. `folder`: the node's. `peers`: all nodes that are known, this one among them. Kept keys that do not read are
+        reported."""
         self._file, self.peers, self._report = folder / FILE_NAME, peers, report
         try:
             keep_peers(folder / "log", peers)
@@ -51,7 +51,7 @@ class Introductions:
         self._told: set[tuple[str, bytes]] = set()
 
     def trust(self) -> Trust:
-        """The keys that were kept; the same object until there are others."""
+        """Return the keys that were kept; the same object until there are others."""
         return self._trust
 
     def heard(self, node: str, keys: Sequence[bytes], known: Callable[[str], Trust]) -> None:
@@ -82,9 +82,9 @@ class Introductions:
                 self._trust = Trust(_joined(self._shown, await asyncio.to_thread(_read, self._accepted)), INTRODUCED)
 
     def vouches(self, bringer: str | None, node: str) -> bool:
-        """Whether what `bringer` brings in the name of `node`, whose key is not known, is taken for its own: from itself, and from who may
-        say the same anyway, a node of its own ship or port, and headquarters. None: what this machine itself brings.
-        """
+        """Return whether records that `bringer` brings in the name of `node`, whose key is not known, are taken as its own. They are if
+        `bringer` is the node itself, a node of its own ship or port, or headquarters, which may write the same anyway. None: this machine
+        itself brings them."""
         one, other = self.peers.get(bringer or ""), self.peers.get(node)
         own = bringer in (None, node) or (one is not None and one.role == "hq")
         return own or (one is not None and other is not None and companions(one, other))
@@ -117,13 +117,13 @@ class Introductions:
 
 
 def introduced_to(folder: Path) -> Trust:
-    """The keys that were shown to the node of this folder in sessions, none before the first, and those that were accepted there."""
+    """Return the keys that were shown to the node of this folder in sessions, none before the first, and those that were accepted there."""
     return Trust(_joined(_read(folder / FILE_NAME), _read(folder / ACCEPTED_NAME)), INTRODUCED)
 
 
 def accept_key(folder: Path, node: str, key: bytes) -> None:
-    """At the node of this folder `node` is known by `key` too from now on. Raises Misuse for no node's name, and where there is no such
-    folder; RetryLater when the file can not be written."""
+    """Accept `key` too as a key of `node`, at the node of this folder, from now on. Raises Misuse for an invalid node name, and where there
+    is no such folder; RetryLater when the file can not be written."""
     if not NODE_PATTERN.fullmatch(node):
         raise Misuse(
             f"{node[:100]!r} names no node",
@@ -155,7 +155,7 @@ def _write(path: Path, keys: Keys) -> None:
 
 
 def _read(path: Path) -> dict[str, frozenset[bytes]]:
-    """A line that is no key is passed over: that node is asked again, and nothing is believed for it meanwhile."""
+    """Read the keys of a file. A line that is no key is skipped: that node is asked again, and nothing is believed for it meanwhile."""
     found: dict[str, frozenset[bytes]] = {}
     try:
         lines = path.read_text("utf-8", "replace").splitlines()

@@ -1,4 +1,5 @@
-"""Which nodes headquarters has withdrawn: its registry says so, and who has that keeps no session with them any more."""
+"""The nodes that headquarters has withdrawn: its registry lists them, and a node that has the registry keeps no session with them any
+more."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from streams.model.records import BODY, TOPIC, read_body
 
 TYPE = "node"
-"""The type of a node's registry entries: their topic is `node/<name>`."""
+"""Type of a node's registry entries: their topic is `node/<name>`."""
 
 
 class Withdrawn:
@@ -23,7 +24,7 @@ class Withdrawn:
         return isinstance(node, str) and self._said.get(node, (0, False))[1]
 
     def learn(self, records: pa.RecordBatch, refused: Callable[[str], None]) -> None:
-        """Take what registry records say of nodes. What does not read: `refused`; the node stays as it was."""
+        """Take the registry records about nodes. A record that does not read goes to `refused`; the node stays as it was."""
         for text in records.filter(pc.starts_with(records.column(TOPIC), f"{TYPE}/")).column(BODY).to_pylist():
             try:
                 match read_body(text):
