@@ -1,4 +1,4 @@
-"""What comes in is checked against what its origins signed, while the node runs; and what is done where the two differ."""
+"""The audit of incoming records against what their origins signed, while the node runs; and the reaction where the two differ."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ _log = logging.getLogger("landfall.node")
 
 CHECKED_EVERY_S = 5.0
 RESTS = 5.0
-"""So many times as long as it worked, checking rests at least: what comes in has the machine first."""
+"""Minimum rest of the audit, as a multiple of the time it worked: incoming records have the machine first."""
 ASKED_AGAIN = "not believed; set aside, and asked for again from another peer"
 
 
 @dataclass(frozen=True, slots=True)
 class Checking:
-    """What checking works on: the log, it as a copy, and the watch over it.
+    """The parts that the audit works on: the log, the log as a copy, and the watch over it.
 
-    `distrust`: see `streams.replication.Exchange`; called on the event loop. `report`: as a node's. `sooner`: set by who can not wait.
-    `bulk`: reports a backlog that comes in, to which checking leaves the machine.
-    """
+    `distrust`: see `streams.replication.Exchange`; called on the event loop. `report`: as a node's. `sooner`: set by a caller that can not
+    wait. `bulk`: reports a backlog that comes in, to which the audit leaves the machine."""
 
     log: Log
     copy: Copy
@@ -49,13 +48,13 @@ class Checking:
 
 
 async def keep_checking(checking: Checking) -> None:
-    """Every CHECKED_EVERY_S of wall time, more seldom when it is much work, hold what came in against what its origins signed; what is not
-    so is reported. Until cancelled. Where a forged statement may stand in the way of a true one that an alert waits for, at once.
+    """Check incoming records against what their origins signed, every CHECKED_EVERY_S of wall time, more seldom when it is much work, until
+    cancelled. Differences are reported. Where a forged statement may stand in the way of a true one that an alert waits for, it checks at
+    once.
 
-    Records of others that are not what was signed, and statements of theirs that are not to be believed, are set aside and asked for again,
-    from another peer than brought them. Where the origin signed two contents, what is held stays: who wrote the other appends it again
-    under a new generation.
-    """
+    Other nodes' records that are not what was signed, and their statements that must not be believed, are set aside. They are requested
+    again, from another peer than the one that brought them. Where the origin signed two contents, what is held stays: the writer of the
+    other appends it again under a new generation."""
     report = checking.report
     told, hurried = "", False
     while True:
@@ -81,7 +80,7 @@ async def keep_checking(checking: Checking) -> None:
 
 
 async def _hurried(checking: Checking, at_s: float) -> bool:
-    """Waits until `at_s` (time.monotonic) and the end of a backlog that comes in; True as soon as somebody can not wait."""
+    """Wait until `at_s` (time.monotonic) and the end of an incoming backlog; return True as soon as a caller can not wait."""
     loop = asyncio.get_running_loop()
     while not checking.sooner.is_set() and (wait_s := max(at_s - time.monotonic(), checking.bulk.wait_s(loop.time()))) > 0:
         with suppress(TimeoutError):
@@ -91,13 +90,13 @@ async def _hurried(checking: Checking, at_s: float) -> bool:
 
 
 def _step(watch: Watch) -> list[Verdict]:
-    """Do one step of the watch, with no other large work concurrently. What it read is given back."""
+    """Do one step of the watch, with no other large work concurrently. The memory that it used is released."""
     with large_work(release_arrow):
         return watch.step()
 
 
 def _append_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:
-    """Another machine uses this node's name, and others hold its records: from the first that differs on, this one's come again."""
+    """Append this node's records again from the first that differs: another machine uses this node's name, and others hold its records."""
     stream, origin, log = verdict.stream, verdict.origin, checking.log
     if origin == log.origin:
         return  # until a peer that knows more of it makes this log open a new generation, there is none to append under
@@ -114,7 +113,7 @@ def _append_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:
 
 
 async def _ask_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:
-    """Of the range that is broken only what is known to differ, where that is known."""
+    """Set aside, and request again, what is known to differ of the broken range; all of it where that is not known."""
     stream, origin = verdict.stream, verdict.origin
     lost = 0
     try:
@@ -127,7 +126,7 @@ async def _ask_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None
 
 
 async def _ask_heads_again(checking: Checking, verdict: Verdict) -> None:
-    """The statements that are not believed. One that comes just so once more stays: then it is its origin that wrote it."""
+    """Request again the statements that are not believed. One that comes again unchanged stays: then its origin wrote it."""
     heads, origin = verdict.stream + HEADS, verdict.origin
     for offset, told in verdict.unbelieved.items():
         asked = None
@@ -139,7 +138,7 @@ async def _ask_heads_again(checking: Checking, verdict: Verdict) -> None:
 
 
 async def _set_aside(checking: Checking, key: Key, first: int, end: int, why: str) -> int:
-    """Set it aside, without asking the peer that brought it; returns how many records that is."""
+    """Set records aside, without asking the peer that brought them, and return how many."""
     peers = checking.distrust(key, first, end)
     brought = f", brought by {', '.join(peers)}" if peers else ""
     return await asyncio.to_thread(checking.log.set_aside, *key, first, end, f"{why}{brought}")

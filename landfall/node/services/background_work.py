@@ -1,4 +1,4 @@
-"""Work that goes on as long as its node: what fails for now is restarted, and ends no node."""
+"""Background work that continues as long as its node: work that fails for now is restarted, and ends no node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streams.model.metrics import Metrics
 
 Background = Callable[[], Awaitable[None]]
 AGAIN_S = 5.0
-"""So long after it failed it is restarted."""
+"""Time after a failure until the work is restarted, seconds."""
 WELL_S = 60.0
 """How long the work must go well before its next failure is reported again, seconds."""
 

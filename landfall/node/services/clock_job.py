@@ -48,13 +48,12 @@ class Step:
 
 
 class ClockKeeper:
-    """Owns the check of a node's clock. `run` it as background work; `clock` is the clock for all else of the node.
+    """The owner of the check of a node's clock. `run` it as background work; `clock` is the clock for everything else of the node.
 
-    A fleet clock may jump: its steps are not looked for, and no time of it is kept.
-    """
+    A fleet clock may jump: its steps are not looked for, and no time of it is kept."""
 
     def __init__(self, folder: Path, clock: Clock, boot_id: str, metrics: Metrics, report: Callable[..., None]) -> None:
-        """`folder`: the node's. `boot_id`: the id of this start of the machine, empty where it is unknown."""
+        """Read the last confirmed time. `folder`: the node's. `boot_id`: the id of this start of the machine, empty where it is unknown."""
         self._path, self._metrics, self._report = folder / FILE_NAME, metrics, report
         followed = isinstance(clock, FleetClock)
         last = None if followed else _read(self._path)
@@ -89,7 +88,7 @@ class ClockKeeper:
             self._found(Step(now_ms - max(newest_received_ms, RELEASED_AT_MS), now_ms, at_start=True))
 
     def look(self, checked: CheckedClock) -> None:
-        """Report a step since the last look, and say in `troubles` what is wrong now."""
+        """Report a step since the last look, and write to `troubles` what is wrong now."""
         if stepped_ms := checked.step_ms():
             self._found(Step(stepped_ms, self.clock.now_ms(), at_start=False))
         trouble = self._trouble()
@@ -149,7 +148,7 @@ class ClockKeeper:
         self._report("this node's clock has stepped", outcome, code=CODE, hint=_HINT, **asdict(step))
 
     def _last_reopened_s(self, log: KeptLog) -> float:
-        """When the log's last generation was opened because of the clock, in boot seconds, by what the clock says now."""
+        """Return when the log's last generation was opened because of the clock, in boot seconds, by the present clock."""
         opened = [one.at_ms for one in log.generations() if one.why == REOPENED_WHY]
         return self.clock.boot_s() - abs(self.clock.now_ms() - opened[-1]) / 1000 if opened else -math.inf
 
@@ -157,7 +156,7 @@ class ClockKeeper:
         return self._last if self.clock.boot_s() - self._found_s < SHOWN_S else None
 
     def _trouble(self) -> str:
-        """A sentence for people; empty while nothing is wrong."""
+        """Return a sentence for people; empty while nothing is wrong."""
         if self.check.contradicted():
             return f"the clock is more than a day away from those of all peers, and nothing is dropped by age: {_HINT}"
         if (step := self._shown()) is None:

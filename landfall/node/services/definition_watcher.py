@@ -1,4 +1,4 @@
-"""Follows a node's definitions of streams, and which nodes are withdrawn, in the node's own log. They are in `registry`; on a ship and with
+"""The watcher of a node's definitions of streams, and of withdrawn nodes, in the node's own log. They are in `registry`; on a ship and with
 a customer, in what headquarters sends them of it."""
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ if TYPE_CHECKING:  # who only reads definitions needs no network
 told = logging.getLogger("landfall.node")
 
 Said = tuple[str, int, Mapping[str, object]]
-"""What headquarters has set: a stream's name or pattern, the version, the fields as `read_fields` gives them."""
+"""Settings of headquarters: a stream's name or pattern, the version, the fields as `read_fields` returns them."""
 
 
 class Defining:
-    """Keeps `definitions` and `withdrawn` as the log has them. `take_up` once the log is open, before any session; then `run` as
-    background work.
+    """The keeper of `definitions` and `withdrawn` as the log has them. Call `take_up` once the log is open, before any session; then `run`
+    it as background work.
 
-    While it runs the log is read in a thread, and `definitions` change on the event loop, in the same step in which the sessions are looked
-    through: none can begin in between, by settings that no longer hold and nobody asks it about.
-    """
+    While it runs the log is read in a thread. `definitions` change on the event loop, in the same step in which the sessions are checked:
+    so no session can begin in between by settings that no longer hold."""
 
     def __init__(self, me: Peer, definitions: Definitions, report: Callable[..., None]) -> None:
         self._definitions, self._report = definitions, report
@@ -45,12 +44,12 @@ class Defining:
         self._unlearnt: list[Said] = []
 
     def take_up(self, log: LogReader) -> list[str]:
-        """Learn what the log has gained since the last time; the names or patterns that are managed otherwise now."""
+        """Learn what the log has gained since the last time. Return the names or patterns that are managed differently now."""
         self._read(log)
         return self._learn()
 
     def _read(self, log: LogReader) -> None:
-        """What the log has gained since the last time, to be learnt. Nodes withdrawn are known at once: none is let in meanwhile."""
+        """Read what the log has gained since the last time, to be learnt. Withdrawn nodes are known at once: none is admitted meanwhile."""
         for stream in self._streams:
             reader, batches = PatientReader(log, stream), True
             while batches:
@@ -106,12 +105,13 @@ def taught_by(me: Peer) -> tuple[str, ...]:
 
 
 def learn(definitions: Definitions, records: pa.RecordBatch, refused: Callable[[str], None] = lambda problem: None) -> list[str]:
-    """Teach `definitions` what registry records say of streams; returns the names managed otherwise now. What does not read: `refused`."""
+    """Apply to `definitions` what registry records set of streams, and return the names managed differently now. A record that does not
+    read goes to `refused`."""
     return _taught(definitions, _said(records, refused))
 
 
 def _said(records: pa.RecordBatch, refused: Callable[[str], None]) -> list[Said]:
-    """What registry records set of streams. What does not read: `refused`."""
+    """Return what registry records set of streams. A record that does not read goes to `refused`."""
     said: list[Said] = []
     for text in records.filter(pc.starts_with(records.column(TOPIC), f"{TYPE}/")).column(BODY).to_pylist():
         try:
@@ -127,7 +127,7 @@ def _taught(definitions: Definitions, said: Sequence[Said]) -> list[str]:
 
 
 def read_definition(body: str | None) -> tuple[str, int, Mapping[str, object]]:
-    """Name, version and value of a registry entry, by its record's body. Raises ValueError when it has none."""
+    """Return name, version and value of a registry entry, by its record's body. Raises ValueError when it has none."""
     match read_body(body):
         case {"id": str(name), "version": int(version), "value": dict(value)}:
             return name, version, value

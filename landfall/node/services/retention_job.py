@@ -1,5 +1,5 @@
-"""Runs a node's retention at intervals: it reports what the node has as a home, drops what the streams' settings say, and keeps within the
-node's budget."""
+"""The retention of a node, at intervals: it reports what the node has as a home, drops what the streams' settings define, and keeps within
+the node's budget."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from streams.retention.thinner import Excursions
 told = logging.getLogger("landfall.node")
 
 STEPS_MAX = 64
-"""Steps of thinning in one round: the next round goes on."""
+"""Maximum number of thinning steps in one round; the next round continues."""
 Report = Callable[..., None]
 Ashore = Mapping[str, Mapping[Origin, RangeSet]]
 
 
 def nothing_kept_whole(stream: str, since_ms: int, until_ms: int) -> Mapping[str, RangeSet]:
-    """No excursions: for nodes that know of none."""
+    """Return no excursions: for nodes that know of none."""
     return {}
 
 
 class Retaining:
-    """`run` it as background work. `excursions`: the times whose readings thinning keeps whole."""
+    """The retention of a node; `run` it as background work. `excursions`: the times whose readings thinning keeps whole."""
 
     def __init__(self, settings: NodeSettings, definitions: Definitions, clock_check: ClockCheck, metrics: Metrics, report: Report) -> None:
-        """`clock_check`: the clock of age."""
+        """Prepare the retention. `clock_check`: the clock of age."""
         self._settings, self._definitions, self._clock_check = settings, definitions, clock_check
         self._metrics, self._report = metrics, report
         self._reserve = Reserve(settings.folder / "reserve", settings.reserve_bytes)
@@ -59,11 +59,11 @@ class Retaining:
         self.excursions: Excursions = nothing_kept_whole
 
     def hurry(self) -> None:
-        """The streams' settings have changed: go through them now."""
+        """Start a round now: the streams' settings have changed."""
         self._again.set()
 
     async def run(self, log: Log, links: Links) -> None:
-        """A round at every interval, until cancelled."""
+        """Do a round at every interval, until cancelled."""
         spending = Spending(log, self._definitions, self._safe_at_home, lambda *asked: self.excursions(*asked))
         await asyncio.to_thread(self._take_up, log, spending)
         while True:
@@ -91,9 +91,8 @@ class Retaining:
         return word
 
     def round(self, log: Log, ashore: Ashore, at_home: Ashore, spending: Spending) -> None:
-        """Do everything once: report, drop, keep within the budget. `ashore`: what any peer there says it has; `at_home`: what homes say.
-        On a full disk the reserve is given back and it is tried again.
-        """
+        """Do everything once: report, drop, keep within the budget. `ashore`: what any peer ashore claims to have; `at_home`: what homes
+        claim. On a full disk the reserve is freed and the step is tried again."""
         for step in (
             partial(self._remember, log, ashore),
             partial(self._learn_of_homes, log, at_home),
@@ -131,7 +130,8 @@ class Retaining:
         return self._safe.get(stream, {}).get(origin, RangeSet())
 
     def _learn_of_homes(self, log: Log, at_home: Ashore) -> None:
-        """What a ship may drop for room, and never thins: what the stream's home has, by its word in a session or signed."""
+        """Update what a ship may drop for space, and never thins: what the stream's home has, by its claim in a session or by its signed
+        report."""
         if self._settings.role != "ship":
             return
         for stream in thinnable(log, self._definitions):
@@ -142,7 +142,7 @@ class Retaining:
             self._safe[stream] = safe
 
     def _remember(self, log: Log, ashore: Ashore) -> None:
-        """What peers ashore say they have of this ship's own is remembered, for people to see what waits."""
+        """Record what peers ashore claim to have of this ship's own, so that people see what waits."""
         if self._settings.role != "ship":
             return
         streams = set(thinnable(log, self._definitions))
@@ -158,8 +158,8 @@ class Retaining:
                 self._ashore[stream] = merged
 
     def _tell_of_home(self, log: Log) -> None:
-        """A home reports to all peers what it has; headquarters reports to each ship what a home has of the ship's records, so that it may
-        free disk space."""
+        """Report to all peers, as a home, what this node has. Headquarters reports to each ship what a home has of the ship's records, so
+        that it may free disk space."""
         appends: list[Append] = []
         aged = {s: self._definitions.of(s) for s in log.streams() if _limited(self._definitions.set_for_all(s))}
         aged |= dict(self._kept_for_a_while(log))
@@ -179,19 +179,20 @@ class Retaining:
             log.append(appends)
 
     def _news_for_ships(self, log: Log, stream: str, at_home: AtHome) -> Iterator[Append]:
-        """Ships get no `homes`: each gets a record of its own holdings."""
+        """Yield a record for each ship of its own holdings: ships get no `homes`."""
         for imo in {peer.identity for peer in self._settings.known if peer.role == "ship"}:
             hers = {peer.node for peer in self._settings.known if (peer.role, peer.identity) == ("ship", imo)}
             yield from self._news(log, f"aboard/{imo}", stream, at_home.of(hers))
 
     def _news_for_customers(self, log: Log, stream: str, at_home: AtHome) -> Iterator[Append]:
-        """They get no `homes` either: to each of its own stream."""
+        """Yield a record for each customer of its own stream: customers get no `homes` either."""
         for customer in {peer.identity for peer in self._settings.known if peer.role == "customer"}:
             if parent_of(stream) == stream_of(customer):
                 yield from self._news(log, terms_of(customer), stream, at_home)
 
     def _hear_of_home(self, log: Log) -> None:
-        """A copy that keeps a stream as long as it likes keeps what it has; what it lacks and the home has dropped will never come."""
+        """Declare gone what this copy lacks and the home has dropped: it will never come. A copy with its own retention keeps what it
+        has."""
         for stream, told in self._told_to_who_keeps_its_own(log):
             ledger = log.ledger(stream)
             for origin, floor in told.floors.items() if told else ():
@@ -275,7 +276,7 @@ class Retaining:
             self._tell_problem("the disk budget is spent, and all is as thin as it gets", "go on; give the node more room")
 
     def _over_bytes(self, log: Log) -> int:
-        """By how much the records held are above the budget; a disk with no budget has no such bound of its own."""
+        """Return by how much the held records exceed the budget, bytes; without a budget 0."""
         budget = self._settings.disk_budget_bytes
         return 0 if budget is None else stored_bytes(log) - budget
 
@@ -296,24 +297,24 @@ class Retaining:
         return True
 
     def _kept_for_a_while(self, log: Log) -> list[tuple[str, Definition]]:
-        """The streams that are not kept for ever, with their definitions."""
+        """Return the streams that are not kept for ever, with their definitions."""
         pairs = [(stream, self._definitions.of(stream)) for stream in log.streams()]
         return [(stream, definition) for stream, definition in pairs if _limited(definition.retention)]
 
     def _at_home(self, log: Log, stream: str, definition: Definition) -> AtHome | None:
-        """What the stream's home was last heard to have; None when nothing was heard."""
+        """Return what the stream's home last reported to have; None when it reported nothing."""
         if self._settings.role == "ship":
             return known_holdings.told_of_home(log, f"aboard/{self._settings.identity}", stream)
         homes = {peer.node for peer in self._settings.known if is_home(peer.peer(), definition)}
         return known_holdings.told_of_home(log, HOMES, stream, homes)
 
     def _tell_problem(self, reason: str, outcome: str) -> None:
-        """Once, until a round in which it is not found."""
+        """Report a problem once, until a round in which it is not found."""
         if reason not in self._problems | self._found:
             self._report(reason, outcome)
         self._found.add(reason)
 
 
 def _limited(retention: Retention) -> bool:
-    """Whether it is not for ever."""
+    """Return whether the retention is limited."""
     return (retention.age_days, retention.bytes) != (None, None)

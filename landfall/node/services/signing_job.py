@@ -1,4 +1,4 @@
-"""A node's key in its file, and the signing of its streams while it runs."""
+"""The key of a node in its file, and the signing of its streams while it runs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from streams.model.errors import LandfallError
 
 SIGNED_EVERY_S = 60.0
 KEY_NAME = "key"
-"""The file's name, next to the marker: outside the log's folder and of every backup of it."""
+"""Name of the key's file. It is next to the marker: outside the log's folder and of every backup of it."""
 
 
 def load_or_make_key(path: Path) -> SigningKey:
-    """The node's signing key in `path`, as `landfall.node.key_files.load_or_make`."""
+    """Return the node's signing key in `path`, as `landfall.node.key_files.load_or_make` does."""
     return load_or_make(path, SigningKey.from_pem, SigningKey.made)
 
 
 def public_key(folder: Path) -> str:
-    """What the node in `folder` signs with, as people pass it on; folder and key are made when there are none yet."""
+    """Return the public key of the node in `folder`, as people pass it on. Folder and key are made when there are none yet."""
     folder.mkdir(parents=True, exist_ok=True)
     return key_text(load_or_make_key(folder / KEY_NAME).public)
 
@@ -31,7 +31,7 @@ def public_key(folder: Path) -> str:
 async def keep_signing(
     signer: Signer, append: Callable[[Sequence[Append]], Awaitable[list[Appended]]], report: Callable[..., None]
 ) -> None:
-    """Once every SIGNED_EVERY_S of wall time, sign what is due; what can not be (a full disk) is tried again a turn later."""
+    """Sign what is due once every SIGNED_EVERY_S of wall time. What can not be signed (a full disk) is tried again a turn later."""
     while True:
         try:
             await append(await asyncio.to_thread(signer.due))

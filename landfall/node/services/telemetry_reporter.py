@@ -1,4 +1,4 @@
-"""What a node says about itself in its own log: `metrics` every few seconds, `exceptions` as they happen."""
+"""A node's reports on itself in its own log: `metrics` every few seconds, `exceptions` as they happen."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from streams.model.records import Record, to_batch
 told = logging.getLogger("landfall.node")
 
 REPORTS_MAX = 10_000
-"""Failures waiting to be written; beyond, the oldest is only counted (`exceptions_dropped`)."""
+"""Maximum number of failures that wait to be written. Beyond it, the oldest is only counted (`exceptions_dropped`)."""
 REPORTS_EVERY_S = 0.2
 Appender = Callable[[Sequence[Append]], Awaitable[list[Appended]]]
 
 
 class TelemetryReporter:
-    """Gathers failures and appends them, and the metrics, to the node's log. `report` is safe from any thread."""
+    """A reporter that gathers failures and appends them, and the metrics, to the node's log. `report` is safe to call from any thread."""
 
     def __init__(self, metrics: Metrics, clock: Clock, settings: NodeSettings) -> None:
         self._metrics = metrics
@@ -36,11 +36,12 @@ class TelemetryReporter:
         self._append: Appender | None = None
 
     def appending(self, append: Appender) -> None:
-        """From now on there is a log to append to."""
+        """Set the function that appends to the log, which is open from now on."""
         self._append = append
 
     def report(self, reason: str, outcome: str, details: dict[str, Any]) -> None:
-        """One failure: what was wrong, what was done about it, and what else is known. Values that are no JSON are written as text."""
+        """Report one failure: what was wrong, what was done about it, and what else is known. Values that are no JSON are written as
+        text."""
         at_ms = self._clock.now_ms()
         body = {**{name: _plain(value) for name, value in details.items()}, "reason": reason, "outcome": outcome, "at_ms": at_ms}
         record = Record(self._metrics.process, device=self._settings.node, device_at_ms=at_ms, body=body)
@@ -63,7 +64,7 @@ class TelemetryReporter:
             await asyncio.sleep(REPORTS_EVERY_S)
 
     async def flush(self) -> None:
-        """Write the failures that wait."""
+        """Write the waiting failures."""
         with self._lock:
             reports = list(self._reports)
             self._reports.clear()
@@ -72,7 +73,7 @@ class TelemetryReporter:
                 self._reports.extendleft(reversed(reports))
 
     async def note(self, appends: list[Append]) -> None:
-        """Append what the node notes for itself, behind all failures that were reported before. Raises as its log does."""
+        """Append what the node records for itself, after all failures that were reported before. Raises the same errors as its log."""
         await self.flush()
         if self._append is not None:
             await self._append(appends)

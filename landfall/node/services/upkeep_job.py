@@ -1,4 +1,4 @@
-"""The log's upkeep in the background of its node: a step at a time, resting eight times as long as each took."""
+"""The log's upkeep in the background of its node: one step at a time, with a rest eight times as long as the step took."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from streams.model.metrics import Metrics
 REST_SHARE = 8.0
 REST_S_MIN = 0.02
 IDLE_S = 5.0
-"""How long to wait where there was nothing to do, or the disk did not let it."""
+"""Time to wait where there was nothing to do, or the disk refused it, seconds."""
 
 
 async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None], bulk: Bulk) -> None:
-    """Runs as long as the node, but while a backlog comes in. A disk that is full or fails is counted (`upkeep_refused`), reported once
-    until nothing is left to do, and tried again.
-    """
+    """Run the upkeep as long as the node runs, except while a backlog comes in. A disk that is full or fails is counted (`upkeep_refused`),
+    reported once until nothing is left to do, and tried again."""
     loop = asyncio.get_running_loop()
     refused = False
     while True:
@@ -43,6 +42,7 @@ async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None],
 
 
 def _step(upkeep: Upkeep) -> bool:
-    """What it read and wrote is given back at once: each thread would keep its own tens of MiB of it."""
+    """Do one step of upkeep, and return whether there is more. Its memory is released at once: each thread would keep its own tens of MiB
+    of it."""
     with large_work(release_arrow):
         return upkeep.step()

@@ -1,4 +1,4 @@
-"""All of a node's log read and verified in the background, round and round: damage is found before anybody asks for what it hit."""
+"""The verification of all of a node's log in the background, round after round: damage is found before its records are requested."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from streams.model.metrics import Metrics
 from streams.replication import Key
 
 PIECE_BYTES, PIECE_BLOCKS = 1 << 20, 256
-"""So much is verified at a time; of blocks and frames together."""
+"""Maximum amount verified at a time: bytes, and number of blocks and frames together."""
 REST_S_MIN, REST_SHARE = 1.0, 30.0
-"""Rests between: a second, so that no more than PIECE_BYTES a second are read; and thirty times as long as the reading took."""
+"""Minimum rests between pieces: seconds, so that at most PIECE_BYTES a second are read; and a multiple of the time that the read took."""
 ROUND_S_MIN = 3_600.0
-"""A round begins so long after the one before it began, or when that is over."""
+"""Minimum time from the beginning of one round to the next, seconds; a longer round is followed by the next at its end."""
 AGAIN_S = 60.0
-"""So long after a reading that failed for another reason than damage."""
+"""Time after a read that failed for another reason than damage until the next, seconds."""
 Unread = tuple[Key, int, int, str]
-"""Offsets `first .. end - 1` of a (stream, origin) that the disk did not give, and why."""
+"""Offsets `first .. end - 1` of a (stream, origin) that the disk did not return, and why."""
 Failed = Callable[[Key, int, int, str], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What one piece of a round has read: stored bytes, and whether the round has ended with it."""
+    """The result of one piece of a round: the stored bytes it has read, and whether the round has ended with it."""
 
     bytes_: int
     round_ended: bool
 
 
 class Rounds:
-    """Reads everything that a log holds, a piece at a time, and what stands around it. What does not verify the log itself sets aside,
-    reports and, where records are lost with it, wants again. What the disk did not give is among the `unread`.
-    """
+    """A reader of everything that a log holds, piece by piece, and of what surrounds it. What does not verify, the log itself sets aside
+    and reports; lost records it wants again. What the disk did not return is in `unread`."""
 
     def __init__(self, log: LogReader, upkeep: Upkeep) -> None:
         self._log, self._upkeep = log, upkeep
@@ -44,7 +43,8 @@ class Rounds:
         self._begun = False
 
     def piece(self) -> Verified:
-        """The next piece; of a new round, where the last has ended. Raises what reading the log raises: then the round begins again."""
+        """Verify the next piece, of a new round where the last has ended, and return the result. Raises what reading the log raises: then
+        the round begins again."""
         if not self._begun:
             self._left, self._begun = self._read(), True
         bytes_ = 0
@@ -60,7 +60,7 @@ class Rounds:
         return Verified(bytes_, round_ended=True)
 
     def _read(self) -> Iterator[int]:
-        """Every block, then every frame, each by the bytes that it takes."""
+        """Yield, for every block and then every frame, the bytes that it takes."""
         for stream in self._log.streams():
             for origin in self._log.ledger(stream):
                 for span in self._log.spans(stream, origin):
@@ -74,9 +74,9 @@ class Rounds:
 
 
 async def keep_verifying(rounds: Rounds, unread: Failed, metrics: Metrics, report: Callable[..., None]) -> None:
-    """Runs as long as the node; `unread` hears of every block that the disk did not give. Metrics count `verified_bytes`,
-    `verified_rounds` and `verifying_interrupted`; what can not be read around the blocks is reported once until a round has ended.
-    """
+    """Verify the log as long as the node runs; `unread` is called with every block that the disk did not return. The metrics
+    `verified_bytes`, `verified_rounds` and `verifying_interrupted` count the work. What can not be read around the blocks is reported once
+    until a round has ended."""
     loop = asyncio.get_running_loop()
     began_s, rest_s, refused = loop.time(), REST_S_MIN, False
     while True:

@@ -1,1 +1,1 @@
-"""The log in a Kafka: one Kafka topic per stream, a block per Kafka record, its coordinates in headers."""
+"""The log in Kafka: one Kafka topic per stream, a block per Kafka record, its coordinates in headers."""

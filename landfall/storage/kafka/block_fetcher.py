@@ -1,4 +1,4 @@
-"""Blocks fetched from a Kafka by where they are, committed ones alone."""
+"""A fetcher of committed blocks from Kafka by their offset."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from landfall.storage.log_state import Piece
 from streams.model.errors import Corrupt
 
 IDLE_MAX = 4
-"""Consumers kept for the next who reads."""
+"""Maximum number of idle consumers kept for the next reader."""
 AHEAD_MAX = 16
-"""A record so few offsets further on is read up to; one further away is gone to."""
+"""Maximum number of offsets that are read past to reach a record; for a record further away the consumer seeks."""
 LOOKS = 2
-"""How often a record is looked for, each time from where it should be: what comes first may be left from an earlier look."""
+"""Number of looks for a record, each from where it should be: the first message may be left from an earlier look."""
 FETCH_BYTES = 1 << 20
 QUEUED_KBYTES = 4_096
 POLL_S = 0.5
@@ -27,7 +27,7 @@ WHO = "reader of this log"
 
 
 def consumer_settings(settings: KafkaLogSettings) -> dict[str, str | int | bool]:
-    """What every consumer of the log is configured with."""
+    """Return the configuration of every consumer of the log."""
     return client_settings(settings) | {
         "group.id": f"{settings.prefix}.reader",
         "enable.auto.commit": False,
@@ -44,16 +44,16 @@ def consumer_settings(settings: KafkaLogSettings) -> dict[str, str | int | bool]
 
 
 class Fetcher:
-    """Reads records by offset. Safe from any thread."""
+    """A reader of records by offset. It is safe to use from any thread."""
 
     def __init__(self, settings: KafkaLogSettings) -> None:
-        """Nothing is asked of Kafka before the first record is."""
+        """Prepare the fetcher. It sends nothing to Kafka before the first record is requested."""
         self._settings = settings
         self._idle: list[Consumer] = []
         self._lock = threading.Lock()
 
     def fetch(self, topic: str, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
-        """Each piece with the record at its place, or why there is none. Raises RetryLater when Kafka does not answer."""
+        """Yield each piece with the record at its place, or why there is none. Raises RetryLater when Kafka does not answer."""
         reached: int | None = None
         last: tuple[int, bytes | Corrupt] | None = None
         with self._borrowed() as consumer:
@@ -67,7 +67,7 @@ class Fetcher:
                 yield piece, last[1]
 
     def close(self) -> None:
-        """Releases the connections."""
+        """Release the connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for consumer in idle:
@@ -91,7 +91,7 @@ class Fetcher:
                 consumer.close()
 
     def _at(self, consumer: Consumer, topic: str, at: int) -> bytes | Corrupt:
-        """The record's value; Corrupt when the topic goes on beyond it without it, in two looks, or begins after it."""
+        """Return the record's value; Corrupt when the topic continues beyond it without it, in two looks, or begins after it."""
         deadline_s = time.monotonic() + self._settings.answer_s
         missing = Corrupt(f"the Kafka topic {topic} has no record at {at} any more")
         looks = 0
@@ -126,10 +126,9 @@ def _unassign(consumer: Consumer) -> None:
 
 
 def _settle(consumer: Consumer) -> None:
-    """Waits until the partition assigned before is stopped: librdkafka aborts the process when that is asked for again before
-    (2.8 to 2.12: "rd_kafka_assignment_partition_stopped: Assertion `rktp->rktp_started' failed").
+    """Wait until the partition assigned before is stopped. librdkafka aborts the process when it is assigned again before that (2.8 to
+    2.12: "rd_kafka_assignment_partition_stopped: Assertion `rktp->rktp_started' failed").
 
-    Its main thread takes one thing after another: what it still has to do when it answers first is done when it answers again.
-    """
+    Its main thread handles one request after another: what it still has to do when it answers first is done when it answers again."""
     for _ in range(2):
         consumer.assignment()

@@ -1,4 +1,4 @@
-"""The path of a commit into a Kafka: one transaction, then the index, then memory; and what to do when Kafka does not say."""
+"""The path of a commit into Kafka: one transaction, then the index, then memory; and what to do when Kafka does not report the result."""
 
 from __future__ import annotations
 
@@ -39,15 +39,16 @@ from streams.integrity.record_authorization import Entitled
 from streams.model.errors import Corrupt, LandfallError, Misuse, RetryLater, Unclear
 
 MARKER_COMMITS = 4_096
-"""After so many commits the marker is synced; it notes every one."""
+"""Number of commits after which the marker is synced; it records every one."""
 FOLLOW_EVERY_S = 1.0
-"""How often a standby looks for what the writer has added: what it knows already, it need not read when it takes over."""
+"""Time between two looks of a standby for what the writer has added, seconds: what it has read already, it need not read when it takes
+over."""
 told = logging.getLogger("landfall.log")
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaLogPlace:
-    """Where the log of `node` is: in Kafka as `settings` say; its index in `folder`, its marker outside of it."""
+    """The place of the log of `node`: in Kafka as `settings` define; its index in `folder`, its marker outside of it."""
 
     settings: KafkaLogSettings
     node: str
@@ -56,12 +57,12 @@ class KafkaLogPlace:
 
     @property
     def names(self) -> KafkaTopicNames:
-        """The names of its Kafka topics."""
+        """Names of its Kafka topics."""
         return KafkaTopicNames(self.settings.prefix)
 
 
 def instance(place: KafkaLogPlace) -> str:
-    """The name of the process that has this folder on this machine: one at a time, as its lock sees to."""
+    """Return the name of the process that has this folder on this machine: one at a time, which the folder's lock ensures."""
     folder = hashlib.sha256(f"{socket.gethostname()}:{place.folder.absolute()}".encode()).hexdigest()[:16]
     return f"{place.node}.{folder}"
 
@@ -72,12 +73,11 @@ def _silent(damage: Damage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KafkaLogOptions:
-    """What the node or a test may set.
+    """The options that the node or a test may set.
 
-    `on_damage` is called, from whatever thread finds it, for records that do not verify and are set aside; it must not call the log. Who
-    stands by ends once `stopping` is set. `entitled` decides who may write which records; None: all records count. The rest is as it is
-    unless a test says otherwise.
-    """
+    `on_damage` is called, from the thread that finds it, for records that do not verify and are set aside; it must not call the log. A
+    standby stops waiting once `stopping` is set. `entitled` decides who may write which records; None: all records count. The other options
+    are for tests."""
 
     on_damage: Callable[[Damage], None] = _silent
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -89,20 +89,19 @@ class KafkaLogOptions:
 
 
 class KafkaKeeper:
-    """Commits to a log in a Kafka. Not safe from several threads: the log's lock guards it.
+    """The keeper of a log in Kafka. It is not safe to use from several threads: the log's lock guards it.
 
-    A commit is 1 to 3 of `LogTransactions`, 4 indexed in one SQLite transaction, 5 remembered in memory. Killed after 3 it is kept: opening
-    brings the index up. When Kafka does not say whether 3 is done, or another producer of the log put an end to this one while it is this
-    process's turn, a new producer ends it one way or the other, and reading shows which.
-    """
+    A commit is 1 to 3 of `LogTransactions`, 4 indexed in one SQLite transaction, 5 remembered in memory. If the process is killed after 3,
+    the commit is kept: opening brings the index up. Kafka may not report whether 3 is done, or another producer of the log may end this one
+    while it is this process's turn. A new producer then ends it one way or the other, and reading shows which."""
 
     def __init__(self, place: KafkaLogPlace, options: KafkaLogOptions, disowned: Disowned) -> None:
-        """Waits for its turn to write, and opens. Raises RetryLater, NotAllowed; Misuse when `tls_ca` does not read."""
+        """Wait for the turn to write, and open. Raises RetryLater, NotAllowed; Misuse when `tls_ca` does not read."""
         self._place, self._disk, self._stopping = place, options.disk, options.stopping
         self._marker = Marker(place.marker, place.node, options.disk)
         self._marker_due = 0
         self._settled = True
-        """Whether the book has all that Kafka was ever asked to commit."""
+        """True while the book has all that Kafka was ever asked to commit."""
         self._lost: Fenced | Corrupt | None = None
         settings, names = place.settings, place.names
         check_lets_in(settings, settings.answer_s)
@@ -137,17 +136,17 @@ class KafkaKeeper:
             self._reconnect()
 
     def check_ours(self) -> None:
-        """Raises Fenced when another process is known to write the log, Corrupt when Kafka lost what it had acknowledged."""
+        """Raise Fenced when another process is known to write the log, Corrupt when Kafka lost what it had acknowledged."""
         if self._lost is not None:
             raise self._lost
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
-        """`header` and `blocks` are committed, indexed and in the book; `commit` is filled in here. When the index can not be written, they
-        are committed alone, and in index and book once `settle` or `ready` returns, without which there is no other commit.
+        """Make `header` and `blocks` committed, indexed and part of the book; `commit` of the header is filled in here. When the index can
+        not be written, they are only committed. They are in index and book once `settle` or `ready` returns; there is no other commit
+        before that.
 
-        Raises RetryLater when Kafka does not take it: then nothing has changed; Unclear when it did not say, not even after a while;
-        Fenced when another process writes the log by now; Misuse when somebody else has written that the log has no numbers left.
-        """
+        Raises RetryLater when Kafka does not take it: then nothing has changed; Unclear when Kafka did not report the result, even after a
+        wait. Raises Fenced when another process writes the log by now; Misuse when another writer has used up the log's commit numbers."""
         number = self.book.commit + 1
         if number > COMMIT_MAX:
             raise Misuse(
@@ -181,25 +180,25 @@ class KafkaKeeper:
         self._drop_fronts({floor.stream for floor in header.floors} | {gone.stream for gone in header.gone})
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
-        """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
+        """Mark offsets `first .. end - 1`, which do not verify, as wanted again. Raises RetryLater when the index can not be written."""
         changed = self.book.line(key).without(first, end)
         self._index.set_aside(key, first, end, changed)
         self.book.set_lines({key: changed})
 
     def rebuild_index(self, why: str) -> str | None:
-        """Index and book are rebuilt from the broker, because of `why`. Raises RetryLater when it does not answer."""
+        """Rebuild the index and the book from the broker, because of `why`. Raises RetryLater when it does not answer."""
         told.warning("the index is damaged, and rebuilt from the broker: %s", why)
         self.book, self._index = self._rebuilt(self._index.close)
         return None
 
     def refresh_marker(self) -> None:
-        """The marker names this generation and commit, on the disk too. A full disk is asked again at the next commit."""
+        """Write this generation and commit to the marker, on the disk too. If the disk is full, the next commit tries again."""
         with suppress(OSError):
             self._marker.write(self.book.openings[-1].generation, self.book.commit)
             self._marker_due = self.book.commit + MARKER_COMMITS
 
     def close(self) -> None:
-        """Releases everything; another process may write."""
+        """Release everything; another process may write."""
         self._transactions.close()
         self._lease.close()
         self._index.close()
@@ -208,9 +207,8 @@ class KafkaKeeper:
         return Outgoing(self._place.names.topic(new.block.stream), new.block.to_bytes(), block_headers(new, commit))
 
     def _take(self, header: FrameHeader, blocks: Sequence[NewBlock], records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
-        """What is committed goes into index and book; when the disk is full or the index damaged, into neither: of readers, none sees what
-        others do not, and what is to be written next finds the damage before anything of it is committed.
-        """
+        """Put what is committed into index and book. When the disk is full or the index damaged, it goes into neither: no reader sees what
+        others do not, and the next write finds the damage before anything of it is committed."""
         placed = [
             PlacedBlock(new.block, FileLocation(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms, admitted=new.admitted)
             for new, record, at in zip(blocks, records, offsets, strict=False)
@@ -223,7 +221,8 @@ class KafkaKeeper:
             self._settled = True
 
     def _drop_fronts(self, streams: Collection[str]) -> None:
-        """Kafka forgets what nothing held stands before; when it does not answer, when the next is trimmed or gone."""
+        """Let Kafka delete the records before the first that holds anything. When it does not answer, that waits for the next trim or
+        loss."""
         for stream in streams:
             [(before,)] = self._index.rows(
                 "SELECT min(pieces.at) FROM pieces JOIN lines ON lines.id = pieces.line WHERE lines.stream = ?", (stream,)
@@ -241,10 +240,10 @@ class KafkaKeeper:
             raise Unclear(str(cause.args[0]), hint="whether it was kept shows when Kafka answers again", code="kafka_unclear") from problem
 
     def _reconnect(self) -> None:
-        """A new producer: what the one before it left open is settled, and in the book. Raises RetryLater, Fenced, Corrupt.
+        """Connect a new producer: what the one before it left open is settled, and in the book. Raises RetryLater, Fenced, Corrupt.
 
-        Whose turn it is, is asked of Kafka first: a process that was suspended would else put an end to the one that has taken over.
-        """
+        It first asks Kafka whose turn it is: a process that was suspended would otherwise end the producer of the process that has taken
+        over."""
         self._transactions.close()
         try:
             self._lease.confirm(self._place.settings.answer_s)
@@ -265,7 +264,8 @@ class KafkaKeeper:
         self.book, self._settled = book, True
 
     def _take_over(self) -> str | None:
-        """Waits until this process may write, ends all others, and reads what they wrote; returns why this may not be the latest copy."""
+        """Wait until this process may write, end all others, and read what they wrote. Return why this may not be the latest copy, or
+        None."""
         self._follow()
         doubt = self._why_not_latest()
         asked_s, standby_s = time.monotonic(), self._place.settings.standby_s
@@ -293,7 +293,7 @@ class KafkaKeeper:
         return self._lost_records or doubt or self._why_not_latest()
 
     def _follow(self) -> None:
-        """Index and book are brought up to the broker; rebuilt when the broker has less than they say."""
+        """Bring index and book up to date with the broker. Rebuild them when the broker has less than they record."""
         try:
             self._follower.follow(self.book, self._index)
         except IndexDamaged as problem:
@@ -324,9 +324,8 @@ class KafkaKeeper:
         return book, index
 
     def _rebuilt(self, release: Callable[[], None] = lambda: None) -> tuple[Book, IndexWriter]:
-        """Make the index again next to the old one, which `release` closes, and put it in the old one's place. Readers see the one or the
-        other.
-        """
+        """Build the index again next to the old one, which `release` closes, and put it in the old one's place. Readers see either the old
+        or the new index."""
         path, beside = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
         remove_index(beside)
         book = Book()

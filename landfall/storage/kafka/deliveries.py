@@ -1,4 +1,4 @@
-"""What the broker said of the records of one transaction: written is what it gave an offset."""
+"""The broker's answers for the records of one transaction: a record is written when the broker gave it an offset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Deliveries:
         self._failed: list[KafkaError] = []
 
     def expected(self) -> Delivered:
-        """One more record is on its way; returns what is to be called with the answer for it."""
+        """Register one more record on its way, and return the function to call with the answer for it."""
         number, self._expected = self._expected, self._expected + 1
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -38,10 +38,10 @@ class Deliveries:
         return delivered
 
     def offsets(self, poll: Callable[[float], object], within_s: float) -> list[int]:
-        """The offset of every record, in the order in which they were expected. Raises KafkaException when one is not written `within_s`.
+        """Return the offset of every record, in the order in which they were expected. Raises KafkaException when one is not written
+        `within_s`.
 
-        `poll` is the producer's. Its `flush` would, after a fatal error, go on with the answers while the error is being raised.
-        """
+        `poll` is the producer's. After a fatal error, its `flush` would continue with the answers while the error is being raised."""
         deadline_s = time.monotonic() + within_s
         while len(self._offsets) + len(self._failed) < self._expected and (left_s := deadline_s - time.monotonic()) > 0:
             poll(left_s)

@@ -1,4 +1,4 @@
-"""What every client of a Kafka shares: how it is configured, and what its errors mean here."""
+"""What all clients of Kafka share: their configuration, and the meaning of their errors here."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _LED_SOON = (
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,
 )
-"""What a broker answers that has not heard yet who leads a partition, or has only just begun to lead it."""
+"""Errors of a broker that does not know yet who leads a partition, or has only just begun to lead it."""
 LEADER_POLL_S = 0.05
 IN_FLIGHT_MAX = 1
-"""Requests of a producer that wait for an answer at once. A broker that does not lead a new partition yet refuses the first and may take
-the second; the client then holds the first for taken too (KAFKA-15591)."""
+"""Maximum number of requests of a producer that wait for an answer at once. A broker that does not lead a new partition yet refuses the
+first and may take the second; the client then takes the first as accepted too (KAFKA-15591)."""
 _ENDED = "they end the connection: if they speak TLS, tls_ca is missing"
 _ENDED_AT_ONCE = "incorrect security.protocol"
-"""What librdkafka supposes of a broker that ends a connection before it has said anything."""
+"""librdkafka's guess about a broker that ends a connection before it has sent anything."""
 LOOK_S = 2.0
-"""How long one look at whether a Kafka answers may take."""
+"""Maximum time of one look at whether Kafka answers, seconds."""
 
 
 class Fenced(NotAllowed):
@@ -51,7 +51,7 @@ class Fenced(NotAllowed):
 
 
 def client_settings(access: KafkaAccess) -> dict[str, Any]:
-    """What every client of this Kafka is configured with."""
+    """Return the configuration of every client of this Kafka."""
     settings: dict[str, Any] = {
         "bootstrap.servers": access.brokers,
         "security.protocol": "SASL_SSL" if access.tls_ca else "SASL_PLAINTEXT",
@@ -66,16 +66,15 @@ def client_settings(access: KafkaAccess) -> dict[str, Any]:
 
 
 def producer_settings(access: KafkaAccess, transactional_id: str) -> dict[str, Any]:
-    """What every producer is configured with: none of a transaction's records is passed over when one before it is refused."""
+    """Return the configuration of every producer: no record of a transaction is passed over when one before it is refused."""
     return client_settings(access) | {"transactional.id": transactional_id, "max.in.flight": IN_FLIGHT_MAX}
 
 
 def check_lets_in(access: KafkaAccess, within_s: float) -> None:
-    """A broker answers and lets this login in.
+    """Check that a broker answers and accepts this login.
 
-    Raises NotAllowed when it does not take the login, or shows a certificate that is not believed; Misuse when `tls_ca` does not read;
-    RetryLater when none answers `within_s`. Each says what to do.
-    """
+    Raises NotAllowed when it does not accept the login, or shows a certificate that is not trusted; Misuse when `tls_ca` does not read.
+    Raises RetryLater when no broker answers `within_s`. Each error says what to do."""
     heard: list[KafkaError] = []
     try:
         admin = AdminClient(client_settings(access) | {"error_cb": heard.append})
@@ -108,7 +107,7 @@ def check_lets_in(access: KafkaAccess, within_s: float) -> None:
 
 
 def answers(access: KafkaAccess) -> bool:
-    """Whether the Kafka lets this login in, within LOOK_S."""
+    """Return whether Kafka accepts this login, within LOOK_S."""
     try:
         check_lets_in(access, LOOK_S)
     except LandfallError:
@@ -117,7 +116,7 @@ def answers(access: KafkaAccess) -> bool:
 
 
 def unanswered(access: KafkaAccess, what: str) -> RetryLater:
-    """`what` did not happen in time: the reason, as far as a look at the Kafka finds one."""
+    """Return the error for `what` not happening in time, with the reason, as far as a look at Kafka finds one."""
     try:
         check_lets_in(access, LOOK_S)
     except LandfallError as problem:
@@ -126,11 +125,11 @@ def unanswered(access: KafkaAccess, what: str) -> RetryLater:
 
 
 def apart(call: Callable[[], Answer]) -> Answer:
-    """What `call` answers or raises, which asks Kafka's client; made where no error is being handled.
+    """Return or raise the result of `call`, which uses Kafka's client; make the call where no error is being handled.
 
-    When a call fails while an error is handled, the client (confluent-kafka 2.10.1) never releases that error: all that stands in its
-    traceback's frames stays for good, such as rows, and producers that go on asking Kafka for their turn with their threads and files.
-    """
+    When a call fails while an error is handled, the client (confluent-kafka 2.10.1) never releases that error. Everything in its
+    traceback's frames stays for good, such as rows, and producers that continue to ask Kafka for their turn with their threads and
+    files."""
     if sys.exc_info()[1] is None:
         return call()
     with ThreadPoolExecutor(1, "kafka-apart") as thread:
@@ -138,7 +137,7 @@ def apart(call: Callable[[], Answer]) -> Answer:
 
 
 def asked(call: Callable[[], Answer], who: str) -> Answer:
-    """What `call` answers. Raises Fenced, NotAllowed and RetryLater for what Kafka has against it; `who` asks."""
+    """Return the result of `call`. Raises Fenced, NotAllowed and RetryLater for Kafka's refusals; `who` is the caller."""
     try:
         return apart(call)
     except KafkaException as problem:
@@ -146,7 +145,7 @@ def asked(call: Callable[[], Answer], who: str) -> Answer:
 
 
 def asked_of_leaders(call: Callable[[], Answer], who: str, within_s: float) -> Answer:
-    """What `call` answers, as `asked`; while the brokers do not lead yet what was made or has moved a moment ago, it is asked again."""
+    """Return the result of `call`, as `asked` does. While the brokers do not lead yet what was just made or moved, the call is repeated."""
     deadline_s = time.monotonic() + within_s
     while True:
         try:
@@ -159,7 +158,7 @@ def asked_of_leaders(call: Callable[[], Answer], who: str, within_s: float) -> A
 
 
 def told(problem: KafkaException, who: str) -> NotAllowed | RetryLater:
-    """The problem in the project's own words; `who` had it, such as "fan-out of this name"."""
+    """Return the problem as an error of this project; `who` had it, such as "fan-out of this name"."""
     error = problem.args[0]
     if not isinstance(error, KafkaError):
         return RetryLater(f"Kafka: {error}", hint="it is tried again", code="kafka_failed")
@@ -175,7 +174,7 @@ def told(problem: KafkaException, who: str) -> NotAllowed | RetryLater:
 
 
 def _refusal(access: KafkaAccess, error: KafkaError) -> NotAllowed:
-    """Why a broker does not let us in, or we do not believe it."""
+    """Return why a broker refuses this login, or is not trusted."""
     if error.code() == KafkaError._AUTHENTICATION:
         return NotAllowed(
             f"Kafka does not let {access.username} in: {error.str()}",

@@ -1,4 +1,4 @@
-"""The log in a Kafka: one Kafka topic per stream, a block per Kafka record, a commit per transaction."""
+"""The log in Kafka: one Kafka topic per stream, a block per Kafka record, a commit per transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streams.model.clock import Clock
 from streams.model.errors import LandfallError, Misuse, Unclear
 
 URGENT = ("alerts",)
-"""Streams that nobody is waited for with."""
+"""Streams whose appends wait for no other appends."""
 
 
 @dataclass(slots=True)
@@ -35,10 +35,9 @@ class _Caller:
 
 
 class Gathering:
-    """Gathers the appends of several callers into one transaction: the first waits for the others for a moment, unless it is urgent.
+    """A gatherer of several callers' appends into one transaction: the first waits a moment for the others, unless it is urgent.
 
-    Safe from any thread. One caller's mistake is that caller's alone.
-    """
+    It is safe to use from any thread. A caller's mistake affects only that caller."""
 
     def __init__(self, append: Callable[[Sequence[Append]], list[Appended]], gather_ms: int) -> None:
         self._append = append
@@ -49,7 +48,7 @@ class Gathering:
         self._urgent = threading.Event()
 
     def append(self, appends: Sequence[Append]) -> list[Appended]:
-        """What `append` answers for `appends`: durable then, all of them or none. Raises what it raises."""
+        """Return what `append` answers for `appends`, durable then, all of them or none. Raises what it raises."""
         caller = _Caller(appends)
         with self._lock:
             self._waiting.append(caller)
@@ -91,17 +90,16 @@ class Gathering:
 
 
 class KafkaLog(KeptLog, KafkaLogReader):
-    """A node's log in a Kafka, written by this process alone. Safe from any thread; commits go one after another.
+    """A node's log in Kafka, written by this process alone. It is safe to use from any thread; commits go one after another.
 
-    `folder` holds the index alone, which is built again from the broker when it is lost. Another process that opens the log stands by; when
-    it takes over, every write of this one raises Fenced, and changes nothing.
-    """
+    `folder` holds only the index, which is rebuilt from the broker when it is lost. Another process that opens the log stands by. When it
+    takes over, every write of this one raises Fenced, and changes nothing."""
 
     def __init__(self, place: KafkaLogPlace, codec: Codec, clock: Clock, options: KafkaLogOptions) -> None:
-        """Opens or makes the log, after whichever process writes it now has gone. The marker lies outside the folder and in no backup.
+        """Open the log, or make it, after the process that writes it now has gone. The marker lies outside the folder and in no backup.
 
-        Raises Misuse when it is another node's or in files, RetryLater when Kafka does not answer, NotAllowed when it does not let us.
-        """
+        Raises Misuse when the log is another node's or in files, RetryLater when Kafka does not answer, NotAllowed when it refuses the
+        login."""
         settings, folder = place.settings, place.folder
         super().__init__(place.node, codec, clock, options.on_damage, options.randbits)
         self._encoding = self._sized = SizedCodec(codec, settings.record_bytes_max)
@@ -127,28 +125,27 @@ class KafkaLog(KeptLog, KafkaLogReader):
             undo.pop_all()
 
     def append(self, appends: Sequence[Append]) -> list[Appended]:
-        """Give offsets to new records, together with what other threads append within `gather_ms`; alerts do not wait.
+        """Assign offsets to new records, together with other threads' appends within `gather_ms`, and return the answers; alerts do not
+        wait.
 
-        Raises RetryLater, Misuse as any log; Unclear, a RetryLater, when Kafka did not say whether it took them: with a producer and its
-        sequence the same append can be repeated without harm. Raises Fenced when another process writes the log by now.
-        """
+        Raises RetryLater, Misuse as any log. Raises Unclear, a RetryLater, when Kafka did not report whether it took them: with a producer
+        and its sequence the same append can be repeated without harm. Raises Fenced when another process writes the log by now."""
         return self._gathering.append(appends)
 
     @property
     def upkeep(self) -> Upkeep:
-        """What the node does in the background: Kafka keeps itself, so little is left."""
+        """The background work of the node: Kafka maintains itself, so little is left."""
         return KafkaUpkeep(self)
 
     def settle(self) -> None:
-        """What Kafka has committed, and the local disk had no room to index, is there for every reader.
+        """Make available to every reader what Kafka has committed and the local disk had no space to index.
 
-        Raises RetryLater when there is no room yet or Kafka does not answer; Fenced when another process has taken over.
-        """
+        Raises RetryLater when there is no space yet or Kafka does not answer; Fenced when another process has taken over."""
         with self._write_lock, self._telling():
             self._with_index(self._kafka.settle)
 
     def close(self) -> None:
-        """Releases everything. The log can not be used afterwards."""
+        """Release everything. The log can not be used afterwards."""
         with self._write_lock:
             if self._lock_descriptor != CLOSED:
                 super().close()
@@ -161,7 +158,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
         return [new for part in self._fitting(block) for new in super(KafkaLog, self)._to_store(part)]
 
     def _fitting(self, block: Block) -> Iterator[Block]:
-        """The block, cut until each part fits a Kafka record."""
+        """Yield the block, cut until each part fits a Kafka record."""
         if self._sized.fits(block):
             yield block
         elif block.count == 1 or not self._codec.knows(block.codec):
@@ -178,17 +175,16 @@ class KafkaLog(KeptLog, KafkaLogReader):
 
 @dataclass(frozen=True, slots=True)
 class KafkaUpkeep:
-    """What is left to do for a log that Kafka keeps."""
+    """The upkeep that remains for a log that Kafka maintains."""
 
     log: KafkaLog
 
     def step(self) -> bool:
-        """What a full disk kept from readers is there for them, once there is room. Raises as `KafkaLog.settle`: Fenced, so that the node
-        ends and does not refuse every append for ever.
-        """
+        """Make available to readers what a full disk kept from them, once there is space. Raises the same errors as `KafkaLog.settle`: on
+        Fenced the node ends and does not refuse every append for ever."""
         self.log.settle()
         return False
 
     def walk(self) -> Iterator[int]:
-        """Nothing: the brokers verify what stands around blocks."""
+        """Yield nothing: the brokers verify what surrounds the blocks."""
         return iter(())

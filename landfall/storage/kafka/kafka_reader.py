@@ -1,4 +1,4 @@
-"""Reading a log in a Kafka: looked up in the node's index, fetched from the broker."""
+"""The reader of a log in Kafka: it looks up in the node's index, and fetches from the broker."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from streams.model.errors import Corrupt, Misuse
 
 
 class KafkaLogReader(IndexedReader):
-    """Reads a node's log in a Kafka from any process of the machine."""
+    """A reader of a node's log in Kafka, from any process of the machine."""
 
     def __init__(self, folder: Path, codec: Codec, passed_over: PassedOver | None = None, entitled: Entitled | None = None) -> None:
-        """As IndexedReader. Raises FileNotFoundError when `folder` belongs to no log in a Kafka, or to none that was opened yet."""
+        """Open the log as IndexedReader does. Raises FileNotFoundError when `folder` belongs to no log in Kafka, or to one that was never
+        opened."""
         settings = found_settings(folder)
         self._names, self._fetcher = KafkaTopicNames(settings.prefix), Fetcher(settings)
         super().__init__(folder, codec, passed_over=passed_over, entitled=entitled)
 
     def close(self) -> None:
-        """Releases files and connections."""
+        """Release files and connections."""
         super().close()
         self._fetcher.close()
 
@@ -46,7 +47,7 @@ class KafkaLogReader(IndexedReader):
         yield partial(self._part, key)
 
     def _sifted(self, asked: TopicQuery, pieces: Sequence[Piece]) -> list[Piece]:
-        """Blocks are fetched whole, one at a time: of many, memory might not have room."""
+        """Return the pieces that may have the topic. Blocks are fetched whole, one at a time: memory might not have space for many."""
         return [piece for piece in pieces if asked.may_be_in(piece)]
 
     def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
@@ -57,7 +58,7 @@ class KafkaLogReader(IndexedReader):
         raise Moved(f"{piece.location} is trimmed")
 
     def _still_there(self, key: LineKey, piece: Piece) -> bool:
-        """Whether the index still says that the piece is there: it may have been trimmed since it was looked up."""
+        """Return whether the index still lists the piece at its place: it may have been trimmed since it was looked up."""
         return any(other.location == piece.location for other in self._index.pieces(key, piece.first, piece.end))
 
     def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
@@ -65,7 +66,7 @@ class KafkaLogReader(IndexedReader):
 
 
 def found_settings(folder: Path) -> KafkaLogSettings:
-    """How the log whose index is in `folder` is reached. Raises FileNotFoundError, Misuse."""
+    """Return how to reach the log whose index is in `folder`. Raises FileNotFoundError, Misuse."""
     try:
         return TypeAdapter(KafkaLogSettings).validate_json(read_private(folder / WHERE))
     except ValueError as problem:
@@ -75,7 +76,7 @@ def found_settings(folder: Path) -> KafkaLogSettings:
 
 
 def leave_settings(folder: Path, settings: KafkaLogSettings) -> None:
-    """Readers of `folder` find how the log is reached."""
+    """Write to `folder` how to reach the log, for its readers."""
 
     def revealed(value: object) -> object:
         return value.get_secret_value() if isinstance(value, SecretStr) else value

@@ -1,11 +1,10 @@
-"""What stands in a Kafka record: a block with its coordinates in headers, or one thing else that a commit says.
+"""The contents of a Kafka record: a block with its coordinates in headers, or one other statement of a commit.
 
 A block's record has the headers `commit`, `stream`, `origin`, `first`, `count`, `order_first_ms`, `order_last_ms`, `codec` and
-`received_at_ms` as text, `topics`, the filter of its topics, and `admitted`, the minute in which it was taken in from elsewhere; its
-value is the block as it is stored anywhere, which says the same of itself and is verified. Headers that say otherwise are no log's; what
-the block does not say is bounded by it. Every other record has a key by which Kafka compacts, the header `commit`, and a FrameHeader of
-that one thing as its value.
-"""
+`received_at_ms` as text. It has `topics`, the filter of its topics, and `admitted`, the minute in which it was admitted from elsewhere. Its
+value is the block as it is stored anywhere, which has the same coordinates and is verified. A record whose headers differ is not the log's;
+what the block does not contain is bounded by it. Every other record has a key by which Kafka compacts, the header `commit`, and a
+FrameHeader of that one statement as its value."""
 
 from __future__ import annotations
 
@@ -26,23 +25,25 @@ from streams.model.records import LATE_MS_MAX
 
 COMMIT = "commit"
 COMMIT_MAX = 1 << 62
-"""What says that it is a later commit is no log's."""
+"""Maximum number of a commit. A record with a later commit is not the log's."""
 OFFSET_MAX = 1 << 62
-"""What says that more than so many offsets are gone, below a floor or a producer's is no log's: there must be some left to give."""
+"""Maximum offset that may be gone, below a floor or a producer's. A record beyond it is not the log's: some offsets must remain to be
+assigned."""
 OPENED_AT_MS_MAX = 7_258_118_400_000
-"""The year 2200: a generation that was opened later is no log's, for it is made from the time, and later ones must be larger."""
+"""Latest time at which a generation may be opened, UTC ms: the year 2200. A later one is not the log's, because it is made from the time,
+and later ones must be larger."""
 AHEAD_MAX = 1 << 40
-"""A generation is made larger than the one before by no more, where the clock is behind; the log's own by less."""
+"""Maximum difference of a generation from the one before, where the clock is behind; the log's own differs by less."""
 RECEIVED, TOPICS, ADMITTED = "received_at_ms", "topics", "admitted"
 ADMITTED_MAX = OPENED_AT_MS_MAX // MINUTE_MS
 HEADERS_BYTES_MAX = 1_024
-"""What the headers of a block's record take, its topics apart."""
+"""Maximum size of the headers of a block's record without its topics, bytes."""
 
 Headers = list[tuple[str, str | bytes | None]]
 
 
 def block_headers(new: NewBlock, commit: int) -> Headers:
-    """The headers of a block's record."""
+    """Return the headers of a block's record."""
     block = new.block
     fields = {
         COMMIT: commit,
@@ -62,7 +63,7 @@ def block_headers(new: NewBlock, commit: int) -> Headers:
 
 
 def placed_block(headers: Mapping[str, bytes], value: bytes, location: FileLocation) -> tuple[int, PlacedBlock]:
-    """Its commit, and the block that the record's value is. Raises Corrupt when that does not verify, or the headers can not be its own."""
+    """Return the commit and the block of a record. Raises Corrupt when the block does not verify, or the headers can not be its own."""
     block = Block.from_bytes(value)
     try:
         admitted = ((block.first, int(headers[ADMITTED])),) if ADMITTED in headers else ()
@@ -74,7 +75,7 @@ def placed_block(headers: Mapping[str, bytes], value: bytes, location: FileLocat
 
 
 def control_records(header: FrameHeader) -> Iterator[tuple[str, bytes]]:
-    """Key and value for each thing that `header` says, blocks apart."""
+    """Yield key and value for each statement of `header`, except its blocks."""
     for produced in header.produced:
         yield f"produced/{produced.stream}/{produced.producer}", _value(FrameHeader(commit=header.commit, produced=(produced,)))
     for gone in header.gone:
@@ -101,9 +102,10 @@ def control_header(value: bytes) -> FrameHeader:
 
 
 def check_follows(header: FrameHeader, before: Sequence[Opening]) -> None:
-    """Raises Corrupt where a log that has opened the generations `before` can not go on with the control record `header`: with an earlier
-    generation, another node's, or one after which there could be no other; with what a producer sent under a generation there is not.
-    """
+    """Raise Corrupt where a log that has opened the generations `before` can not continue with the control record `header`.
+
+    Such a record opens an earlier generation, another node's, or one after which there could be no other; or a producer sent it under a
+    generation that does not exist."""
     known = list(before)
     for opening in header.openings:
         last = known[-1] if known else None
@@ -123,7 +125,7 @@ def check_follows(header: FrameHeader, before: Sequence[Opening]) -> None:
 
 
 def _check_control(header: FrameHeader) -> None:
-    """Streams, origins and numbers are such as there are. Raises ValueError."""
+    """Check that streams, origins and numbers are possible. Raises ValueError."""
     for gone in header.gone:
         _check_span(gone.stream, gone.first, gone.end, OFFSET_MAX)
     for floor in header.floors:
@@ -151,7 +153,8 @@ def _check_span(stream: str, first: int, end: int, end_max: int) -> None:
 
 
 def _check_headers(headers: Mapping[str, bytes], new: NewBlock, commit: int) -> None:
-    """They repeat what the block says; what it can not say, the received time and the topics' filter, may be so by its times and count."""
+    """Check that the headers repeat the block's coordinates, and that received time and topics' filter are possible by its times and
+    count."""
     block = new.block
     _check_commit(commit)
     for name, value in block_headers(new, commit):

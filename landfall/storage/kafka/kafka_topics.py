@@ -1,4 +1,4 @@
-"""The Kafka topics of a log: made when they are first needed, their front dropped when it is trimmed."""
+"""The Kafka topics of a log: they are made when first needed, and their front is dropped when the log is trimmed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHO = "process of this node"
 
 
 class KafkaTopics:
-    """The administrator's part, with the log's login."""
+    """The administration of the log's Kafka topics, with the log's login."""
 
     def __init__(self, settings: KafkaLogSettings, names: KafkaTopicNames) -> None:
         self._settings, self._names = settings, names
@@ -25,24 +25,25 @@ class KafkaTopics:
         self._known: set[str] = set()
 
     def make_control(self) -> None:
-        """The control topic is there. Kafka keeps of it the last record of each key."""
+        """Make the control topic if it is missing. Kafka keeps the last record of each key in it."""
         self._make([NewTopic(self._names.control, 1, self._settings.replication, config=self._config("compact"))])
 
     def make(self, streams: Iterable[str]) -> None:
-        """Every one of `streams` has its Kafka topic, of one partition, which forgets nothing by itself. Asks for new ones alone."""
+        """Make the Kafka topic of each of `streams` if it is missing: one partition, which deletes nothing by itself. Only new ones cause
+        requests."""
         new = sorted({self._names.topic(stream) for stream in streams} - self._known)
         if new:
             self._make([NewTopic(name, 1, self._settings.replication, config=self._config("delete")) for name in new])
             self._known.update(new)
 
     def drop_front(self, stream: str, before: int | None) -> None:
-        """Kafka may forget the records of `stream` before `before`; all there are when None. Raises RetryLater."""
+        """Let Kafka delete the records of `stream` before `before`; all records when None. Raises RetryLater."""
         place = TopicPartition(self._names.topic(stream), 0, OFFSET_END if before is None else before)
         for dropped in self._admin.delete_records([place], request_timeout=self._settings.answer_s).values():
             asked(dropped.result, WHO)
 
     def why_short(self, streams: Iterable[str]) -> str:
-        """What to do when Kafka does not take a block in time: too few brokers in step, or too few that answer."""
+        """Return what to do when Kafka does not take a block in time: too few brokers are in step, or too few answer."""
         try:
             check_lets_in(self._settings, LOOK_S)
             topics = asked(lambda: self._admin.list_topics(timeout=LOOK_S), WHO).topics

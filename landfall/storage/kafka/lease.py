@@ -1,9 +1,10 @@
-"""Who of several processes of one node writes its log: the one to whom Kafka gives the control topic in a consumer group of them all.
+"""The lease that decides which of several processes of one node writes its log: Kafka gives the control topic to one member of their
+consumer group.
 
-A process that is gone loses it after SESSION_MS, and another gets it; one that joins takes it from nobody. This only says who may begin:
-that no two write at once is seen to by Kafka's transactions, which fence every producer but the last of a name. A producer that is fenced
-does not know by whom: it may be an earlier one of its own process, of which a request came late. So the group is asked who has the turn.
-"""
+A process that is gone loses it after SESSION_MS, and another gets it; a process that joins takes it from none. The lease only decides who
+may begin. Kafka's transactions ensure that no two write at once: they fence every producer but the last of a name. A producer that is
+fenced does not know by which other: it may be an earlier one of its own process, a request of which came late. So the group is asked who
+has the turn."""
 
 from __future__ import annotations
 
@@ -18,16 +19,17 @@ from landfall.storage.kafka.kafka_configuration import LOOK_S, Fenced, answers, 
 from landfall.storage.kafka.settings import KafkaLogSettings
 
 SESSION_MS = 6_000
-"""The shortest session that brokers allow unless configured otherwise, ms."""
+"""Shortest session that brokers allow unless configured otherwise, milliseconds."""
 HEARTBEAT_MS = 1_000
 POLL_S = 0.1
 FORGOTTEN_AFTER_S = 120.0
-"""So long the client goes on with a look at the group for which nobody waits any more: far longer than a broker that answers needs to find
-the group's. In the moment in which a look's time is over, finding it would abort the process."""
+"""Time for which the client continues a look at the group that nobody waits for any more, seconds. It is far longer than a broker that
+answers needs to find the group's broker. Finding it in the moment in which a look's time is over would abort the process."""
 
 
 class Lease:
-    """One process's part in the group, in a thread of its own. `instance`: the same for every life of one process, and no other's."""
+    """One process's part in the group, in a thread of its own. `instance` is the same for every life of one process, and differs between
+    processes."""
 
     def __init__(self, settings: KafkaLogSettings, topic: str, instance: str) -> None:
         self._settings = settings
@@ -56,14 +58,14 @@ class Lease:
         self._thread.start()
 
     def held(self, within_s: float) -> bool:
-        """Whether this process is the one, at the latest after `within_s`."""
+        """Return whether this process has the lease, at the latest after `within_s`."""
         return self._held.wait(within_s)
 
     def confirm(self, within_s: float) -> None:
-        """Kafka says that it is this process's turn. Raises Fenced when it says that it is another's; RetryLater when neither, `within_s`.
+        """Confirm with Kafka that it is this process's turn. Raises Fenced when it is another's; RetryLater when Kafka gives neither answer
+        `within_s`.
 
-        Unlike `held` this is no memory of what once was: a process that was suspended hears here that its turn is over.
-        """
+        Unlike `held` this does not use an earlier state: a process that was suspended learns here that its turn is over."""
         deadline_s = time.monotonic() + within_s
         while True:
             whose = self._whose(max(LOOK_S, deadline_s - time.monotonic()))
@@ -76,18 +78,18 @@ class Lease:
             self._ending.wait(POLL_S)
 
     def close(self) -> None:
-        """Another process gets it once SESSION_MS are over; this one, started again, at once."""
+        """Leave the group. Another process gets the lease once SESSION_MS are over; this one, started again, at once."""
         self._ending.set()
         self._thread.join()
         self._consumer.close()
 
     def _whose(self, within_s: float) -> MemberDescription | None:
-        """The member of the group that has the control topic by what the group's broker says; None when nobody has, or none answers.
+        """Return the member of the group that has the control topic, by the group's broker; None when no member has it, or no broker
+        answers.
 
-        Nothing is asked while no broker answers, and what is asked is not ended with this wait: librdkafka 2.10.1 aborts the process where
-        it finds the group's broker in the moment in which the look's time is over (`Assertion eonce->refcnt > 0`), as when brokers come
-        back after just that long.
-        """
+        Nothing is asked while no broker answers, and the request does not end with this wait. librdkafka 2.10.1 aborts the process where it
+        finds the group's broker in the moment in which the look's time is over (`Assertion eonce->refcnt > 0`), as when brokers come back
+        after just that long."""
         if not answers(self._settings):
             return None
         with suppress(KafkaException, TimeoutError):

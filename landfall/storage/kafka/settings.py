@@ -1,4 +1,4 @@
-"""How a Kafka is reached, and how a node's log lies in it."""
+"""The settings of access to Kafka, and of a node's log in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PORT_MAX = 65_535
 
 
 def check_username(text: str) -> str:
-    """`text` itself, when a Kafka's rights, groups and settings can name a login so. Raises ValueError otherwise."""
+    """Return `text` itself, when Kafka's rights, groups and settings can use it as a login name. Raises ValueError otherwise."""
     if len(text) > _USERNAME_CHARS_MAX:
         raise unfit(f"a username of {len(text)} characters is too long", f"write {_USERNAME_CHARS_MAX} or fewer")
     if not _USERNAME_PATTERN.fullmatch(text):
@@ -28,7 +28,7 @@ def check_username(text: str) -> str:
 
 
 def check_addresses(text: str) -> str:
-    """`text` itself, when it is `host:port,[IPv6]:port`, with ports from 1 to 65535. Raises ValueError otherwise."""
+    """Return `text` itself, when it is `host:port,[IPv6]:port`, with ports from 1 to 65535. Raises ValueError otherwise."""
     if not all(map(_is_address, text.split(","))):
         raise unfit(f"{text!r} are no brokers' addresses", "write host:port,host:port; an IPv6 address in brackets; ports from 1 to 65535")
     return text
@@ -49,7 +49,7 @@ Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 def too_few_copies(min_insync: int, replication: int) -> Iterator[SettingsProblem]:
-    """The problem with more copies that must have a record than there are."""
+    """Yield the problem of more copies that must have a record than there are."""
     if min_insync > replication:
         what = f"{min_insync} of {replication} copies can not have a record"
         yield SettingsProblem(("min_insync",), what, f"write {replication} or less, or raise replication")

@@ -1,4 +1,4 @@
-"""A log's Kafka topics read from where the index stands up to their ends: how the index, once lost, comes from the broker alone."""
+"""The follower of a log's Kafka topics, from where the index stands up to their ends. It rebuilds a lost index from the broker alone."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ from landfall.storage.rejected_records import Disowned
 from streams.model.errors import Corrupt, RetryLater
 
 FOLLOWED_MAX = 256
-"""Records that go into the index in one transaction."""
+"""Number of records that go into the index in one transaction."""
 NO_FILE = 0
-"""What stands in the index for the number of a file, and for where one ends."""
+"""Value in the index for the number of a file, and for where a file ends."""
 
 
 class RecordsLost(IndexDamaged):
-    """The index has seen records that the Kafka no longer has, and that were not trimmed."""
+    """The index has seen records that Kafka no longer has, and that were not trimmed."""
 
 
 class KafkaTopicFollower:
-    """Reads all that is committed of a log. Not safe from several threads."""
+    """A reader of all that is committed of a log. It is not safe to use from several threads."""
 
     def __init__(self, settings: KafkaLogSettings, names: KafkaTopicNames, on_damage: Callable[[Damage], None], disowned: Disowned) -> None:
-        """What is `disowned` is not taken into an index again."""
+        """Prepare the follower. Records that are `disowned` are not taken into an index again."""
         self._settings, self._names, self._on_damage, self._disowned = settings, names, on_damage, disowned
         self._admin = AdminClient(client_settings(settings))
         self._told: set[tuple[str, int]] = set()
 
     def node(self) -> str | None:
-        """Return the node whose log it is, by the first generation in its Kafka topics; None while it is nobody's. Raises RetryLater."""
+        """Return the node whose log it is, by the first generation in its Kafka topics; None while it belongs to no node. Raises
+        RetryLater."""
         firsts, ends = self._bounds()
         control = self._names.control
         starts = {control: firsts[control]} if firsts.get(control, 0) < ends.get(control, 0) else {}
@@ -57,9 +58,8 @@ class KafkaTopicFollower:
         return None
 
     def follow(self, book: Book, index: IndexWriter) -> None:
-        """`book` and `index` are what the broker holds at the time of the call; no record is looked at twice, so that what was set aside
-        stays so. Raises RecordsLost, RetryLater.
-        """
+        """Bring `book` and `index` to what the broker holds at the time of the call. No record is read twice, so that what was set aside
+        stays so. Raises RecordsLost, RetryLater."""
         firsts, ends = self._bounds()
         for topic, start in book.followed.items():
             if start > ends.get(topic, 0):
@@ -78,7 +78,8 @@ class KafkaTopicFollower:
             index.apply(waiting)
 
     def _bounds(self) -> tuple[dict[str, int], dict[str, int]]:
-        """First record and end of what is committed, of each Kafka topic of the log. A topic that was just made may have no leader yet."""
+        """Return the first record and the end of what is committed, for each Kafka topic of the log. A topic that was just made may have no
+        leader yet."""
         return asked_of_leaders(self._bounds_now, WHO, self._settings.answer_s)
 
     def _bounds_now(self) -> tuple[dict[str, int], dict[str, int]]:
@@ -98,7 +99,7 @@ class KafkaTopicFollower:
         return told(firsts), told(ends)
 
     def _messages(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Generator[Message, None, None]:
-        """Every record from `starts` up to `ends`, topic by topic in their order."""
+        """Yield every record from `starts` up to `ends`, topic by topic in their order."""
         if not starts:
             return
         settings = consumer_settings(self._settings) | {"queued.min.messages": 10_000, "queued.max.messages.kbytes": 32_768}
@@ -147,5 +148,5 @@ class KafkaTopicFollower:
 
 
 def change_of(book: Book, header: FrameHeader, blocks: Iterable[PlacedBlock], followed: dict[str, int]) -> FrameChange:
-    """What records of a Kafka change after which these are `followed`: the next of each Kafka topic."""
+    """Return what Kafka records change, after which `followed` are the next records of each Kafka topic."""
     return replace(book.change(header, blocks, NO_FILE, NO_FILE), followed=followed)

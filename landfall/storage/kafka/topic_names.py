@@ -1,4 +1,4 @@
-"""Which Kafka topic a stream lies in, and back; and the file that says where the Kafka is."""
+"""The mapping between a stream and its Kafka topic; and the file that says where Kafka is."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from streams.model.errors import Misuse
 from streams.model.identifiers import STREAM_PATTERN, check_stream
 
 WHERE = "kafka.json"
-"""The file next to the index. It says how the log's own process reaches its Kafka, so that readers of the folder need no settings. For its
-owner alone."""
+"""Name of the file next to the index. It says how the log's own process reaches its Kafka, so that readers of the folder need no settings.
+Only its owner may read it."""
 KAFKA_NAME_CHARS_MAX = 249
 _SLASH = "__"
 _CONTROL = "_control"
@@ -27,11 +27,12 @@ class KafkaTopicNames:
 
     @property
     def control(self) -> str:
-        """The Kafka topic of everything that is no block."""
+        """Kafka topic of everything that is no block."""
         return f"{self.prefix}.{_CONTROL}"
 
     def topic(self, stream: str) -> str:
-        """`containers` → `<prefix>.containers`, `customers/ducks` → `<prefix>.customers__ducks`. Raises Misuse when it is too long."""
+        """Return the Kafka topic of a stream: `containers` → `<prefix>.containers`, `customers/ducks` → `<prefix>.customers__ducks`. Raises
+        Misuse when it is too long."""
         name = f"{self.prefix}.{check_stream(stream).replace('/', _SLASH)}"
         if len(name) > KAFKA_NAME_CHARS_MAX:
             raise Misuse(
@@ -42,7 +43,7 @@ class KafkaTopicNames:
         return name
 
     def stream(self, topic: str) -> str | None:
-        """The stream that lies in `topic`; None when it is no stream of this log."""
+        """Return the stream in the Kafka topic `topic`; None when it is no stream of this log."""
         mine, _, rest = topic.partition(".")
         name = rest.replace(_SLASH, "/")
         return name if mine == self.prefix and STREAM_PATTERN.fullmatch(name) else None

@@ -1,4 +1,4 @@
-"""The one producer of a node's log: records that are all there for a reader, or none."""
+"""The one producer of a node's log: a reader sees all records of a transaction, or none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streams.model.errors import LandfallError, RetryLater, Unclear
 WHO = "process of this node"
 CLEANED_UP_S, LOOK_S = 10.0, 0.1
 UNANSWERED_MS = 15_000
-"""Kafka ends a transaction by itself, and fences the producer that began it, so long after this process would have given it up."""
+"""Time after this process would have given a transaction up until Kafka ends it by itself, and fences its producer, milliseconds."""
 NOTHING_CHANGED = "nothing was changed"
 
 
@@ -35,12 +35,11 @@ class Outgoing:
 
 
 class LogTransactions:
-    """A producer, made by `connect` and thrown away when it can not go on. Not safe from several threads.
+    """A producer, made by `connect` and thrown away when it can not continue. It is not safe to use from several threads.
 
-    Nothing but this object ever refers to the producer, no variable either: a traceback that somebody keeps would keep it alive, and one
-    that lives goes on asking Kafka for its turn by itself, and may have it after its successor. So it is gone as soon as this object
-    releases it. A `write` is 1 the transaction begun, 2 every record acknowledged by as many brokers as must have it; `commit` is 3.
-    """
+    Nothing but this object ever refers to the producer, not even a variable: a kept traceback would keep it alive. A live producer
+    continues to ask Kafka for its turn by itself, and may get it after its successor. So it is gone as soon as this object releases it. A
+    `write` is 1 the transaction begun, 2 every record acknowledged by as many brokers as must have it; `commit` is 3."""
 
     def __init__(self, settings: KafkaLogSettings) -> None:
         self._settings = settings
@@ -53,10 +52,10 @@ class LogTransactions:
         return self._producer is not None
 
     def connect(self) -> None:
-        """Puts an end to every earlier producer of this log, and to the transaction it may have left. Raises RetryLater, NotAllowed.
+        """End every earlier producer of this log, and the transaction it may have left, and connect a new one. Raises RetryLater,
+        NotAllowed.
 
-        When this raises, there is no producer, but what it asked may still be under way to Kafka and put an end to a later one.
-        """
+        When this raises, there is no producer, but its request may still be under way to Kafka and end a later one."""
         self._producer = None  # the one before is gone before the next is there
         self._producer = Producer(
             producer_settings(self._settings, f"{self._settings.prefix}.writer")
@@ -75,10 +74,9 @@ class LogTransactions:
             raise
 
     def write(self, records: Sequence[Outgoing]) -> list[int]:
-        """The offset that Kafka gave every record, none of which anybody sees before `commit`.
+        """Write the records, and return the offset that Kafka gave each one. No reader sees them before `commit`.
 
-        Raises RetryLater, Fenced: then none was written.
-        """
+        Raises RetryLater, Fenced: then none was written."""
         try:
             offsets = apart(lambda: self._delivered(records))
         except KafkaException as problem:
@@ -97,7 +95,7 @@ class LogTransactions:
         return deliveries.offsets(lambda wait_s: self._connected().poll(wait_s), self._settings.answer_s + 1)
 
     def commit(self) -> None:
-        """What was written is there for all who read. Raises Unclear, Fenced, and RetryLater when it is not."""
+        """Make what was written visible to all readers. Raises Unclear, Fenced, and RetryLater when it is not."""
         deadline_s = time.monotonic() + self._settings.answer_s
         while True:
             try:
@@ -116,7 +114,7 @@ class LogTransactions:
             return
 
     def close(self) -> None:
-        """Nothing is under way any more; the producer is gone."""
+        """Release the producer: nothing is under way any more."""
         self._producer = None
 
     def _connected(self) -> Producer:
@@ -125,10 +123,9 @@ class LogTransactions:
         return self._producer
 
     def _abandon(self, problem: KafkaException) -> NoReturn:
-        """End the transaction without a trace, and say why.
+        """End the transaction without a trace, and raise the reason.
 
-        The producer goes with it: where messages of it were lost on the way, its next ones would be out of order for the broker.
-        """
+        The producer goes with it: where messages of it were lost on the way, its next ones would be out of order for the broker."""
         try:
             apart(lambda: self._connected().abort_transaction(CLEANED_UP_S))
         except KafkaException as worse:  # the next to connect ends it
