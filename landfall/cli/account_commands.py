@@ -1,4 +1,4 @@
-"""`landfall account`: who may log in at headquarters' API and pages, in the accounts' own file."""
+"""`landfall account`: the accounts that may log in at headquarters' API and pages, in their own file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def remove(username: Username, file: File) -> None:
 
 
 def _existing(file: Path) -> Accounts:
-    """The accounts of a file that is there. Raises Misuse where there is none."""
+    """Return the accounts of an existing file. Raises Misuse where there is none."""
     if not file.is_file():
         raise Misuse(
             f"{file}: there is no such file",

@@ -1,4 +1,4 @@
-"""`landfall ask`: ask a ship at sea for what it has of one container; within its day's budget, or once the price is agreed to."""
+"""`landfall ask`: request what a ship at sea has of one container, within its day's budget or once the price is agreed to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streams.model.errors import Misuse
 LOOK_S = 0.5
 LISTED_MAX = 500
 AGREED_TO = 1.01
-"""The maximum cost that the user agrees to, as a factor of the price that was shown."""
+"""Maximum cost that the user agrees to, as a factor of the price that was shown."""
 Ship = Annotated[str | None, typer.Argument(help="The ship's IMO number.")]
 Container = Annotated[str | None, typer.Argument(help="The container's number.")]
 Since = Annotated[str | None, typer.Option("--since", help="Begin of the span, like 2026-05-01T04:00 (UTC).")]
@@ -84,8 +84,8 @@ def ask_ship(
 
 
 def _agreed(cost: float) -> float | None:
-    """The price to which the person at the terminal agrees; None where they do not, or nobody is there. Asked again, it may be a byte
-    more."""
+    """Return the price to which the person at the terminal agrees; None where they do not, or nobody is there. A repeated request may be a
+    byte larger."""
     at_most = ceil(cost * AGREED_TO * 10_000) / 10_000
     return at_most if sys.stdin.isatty() and typer.confirm(f"Bring it, for at most {at_most:,.4f}?") else None
 
@@ -95,7 +95,7 @@ def _now_ms(client: httpx.Client) -> int:
 
 
 def _answered(client: httpx.Client, ask_id: str, wait_s: float) -> dict[str, Any]:
-    """The question once it is answered and what was answered is there, or as it stands after `wait_s`."""
+    """Return the question once it is answered and its records are there, or as it stands after `wait_s`."""
     end_s = time.monotonic() + wait_s
     while True:
         one: dict[str, Any] = answer_of(client, "GET", f"/api/asks/{ask_id}")["ask"]
@@ -115,7 +115,8 @@ def _pages(client: httpx.Client) -> Any:
 
 
 def _waits(client: httpx.Client, one: dict[str, Any]) -> str:
-    """The ship may have no link now, or no node at all: the time of its last position says which."""
+    """Return a sentence on a question that waits. The ship may have no link now, or no node at all: the time of its last position indicates
+    which."""
     ships = answer_of(client, "GET", "/api/fleet")["ships"]
     heard_at_ms = next((ship["heard_at_ms"] for ship in ships if ship["imo"] == one["ship"]), None)
     heard = "headquarters has no position of the ship: does it have a node?"

@@ -28,7 +28,8 @@ from landfall.system.text_files import ENCODING
 from streams.model.errors import Misuse
 
 SAME_CALL_MS = 3 * 86_400_000
-"""A plan of the last call's port that sails within so long of it corrects that call; any other begins the next."""
+"""Maximum difference of sailing times, milliseconds, within which a plan of the last call's port corrects that call. Any other plan begins
+the next call."""
 ALL, NONE, REEFERS = "all", "none", "reefers"
 
 bayplan_app = typer.Typer(
@@ -37,7 +38,7 @@ bayplan_app = typer.Typer(
 File = Annotated[Path, typer.Argument(help="A BAPLIE file of the ship or the terminal.")]
 _SIDES = ("port", "centre", "starboard")
 _OF_FILE = frozenset({"container", "slot", "size_type"})
-"""Fields of which the file's own notes say what is wrong, at which segment."""
+"""Fields whose problems the file's own notes report, with the segment."""
 TOLD_MAX = 20
 """Maximum number of problems, and of notes, that are shown of a file."""
 
@@ -135,10 +136,11 @@ def export(
 
 
 def next_call(calls: Sequence[dict[str, Any]], port: str, departs_at_ms: int) -> int:
-    """Which call a plan is of: the last one known, corrected, when it is of the same port and nearly the same time; else the next.
+    """Return the call that a plan is of: the last known one, corrected, when it is of the same port and nearly the same time; else the
+    next.
 
-    `calls`: those known, in order, with `call`, `port` and `departs_at_ms` (UTC ms). Raises Misuse when it sails before the last one.
-    """
+    `calls`: the known calls, in order, with `call`, `port` and `departs_at_ms` (UTC ms). Raises Misuse when the plan sails before the last
+    one."""
     if not calls:
         return 1
     last = calls[-1]
@@ -155,7 +157,7 @@ def next_call(calls: Sequence[dict[str, Any]], port: str, departs_at_ms: int) ->
 
 
 def summary(plan: BayPlan) -> Iterator[str]:
-    """What is in a plan, in lines for the one who has to say whether it is the right one."""
+    """Yield the contents of a plan, in lines for the person who decides whether it is the right plan."""
     slots = [Slot.parse(box.slot) for box in plan.boxes if box.slot]
     deck = sum(slot.on_deck for slot in slots)
     sails = "at a time not given" if plan.departs_at_ms is None else utc(plan.departs_at_ms)
@@ -202,7 +204,7 @@ def _read(file: Path) -> Read:
 
 
 def _of_registry(notes: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """What headquarters' registry does not know that the file gives, each once, with the number of its lines."""
+    """Yield what the file gives and headquarters' registry does not know, each once, with the number of its lines."""
     counts = Counter(one["note"] for one in notes if one["given"] and one["field"] not in _OF_FILE)
     for note, count in counts.items():
         yield note if count == 1 else f"{note} ({count:,} lines)"
@@ -215,13 +217,13 @@ def _first(found: Sequence[PlanProblem | str]) -> Iterator[str]:
 
 
 def _ship_of(client: httpx.Client, call_sign: str) -> str:
-    """The IMO number of the registry's ship of this call sign; empty where none, or more than one, has it."""
+    """Return the IMO number of the registry's ship of this call sign; empty where no ship, or more than one, has it."""
     ship = str(_standing(client, call_sign)["ship"])
     return ship if is_imo(ship) else ""
 
 
 def _completed(plan: BayPlan, ship: str, port: str, departs: str) -> BayPlan:
-    """The plan with what its file does not say. Raises Misuse with all that is missing or contradicts the file."""
+    """Return the plan, completed with what its file lacks. Raises Misuse with everything that is missing or contradicts the file."""
     problems = []
     if ship and plan.ship and ship != plan.ship:
         problems.append(f"the file is of ship {plan.ship}, not {ship}: leave --ship out, or give the right file")
@@ -243,7 +245,8 @@ def _completed(plan: BayPlan, ship: str, port: str, departs: str) -> BayPlan:
 
 
 def _tracked(boxes: Iterable[Stowed], trackers: str) -> Iterator[Stowed]:
-    """The boxes, each with whether it carries a tracker. Raises Misuse when `trackers` is neither a word nor a file of numbers."""
+    """Yield the boxes, each with whether it carries a tracker. Raises Misuse when `trackers` is neither a known word nor a file of
+    numbers."""
     if not trackers:
         yield from boxes
         return

@@ -1,4 +1,4 @@
-"""`landfall certs`: an authority for development, the certificates it gives to nodes, and what a certificate says."""
+"""`landfall certs`: an authority for development, the certificates it gives to nodes, and the contents of a certificate."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def show(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificat
 
 
 def _write(folder: Path, made: Mapping[str, KeyAndCertificate]) -> None:
-    """Both files of each, durable; keys for their owner's eyes. Raises Misuse when one is there already: nothing is written then."""
+    """Write both files of each certificate, durably; only the owner may read keys. Raises Misuse when a file exists already: nothing is
+    written then."""
     wanted = {name: (folder / f"{name}.key", folder / f"{name}.pem") for name in made}
     for path in (path for paths in wanted.values() for path in paths):
         if path.exists():

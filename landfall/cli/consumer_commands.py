@@ -1,4 +1,4 @@
-"""`landfall consumer`: what a process never read, because the node's log had dropped it, is known to a person."""
+"""`landfall consumer`: a person accepts that a process never read records, because the node's log had dropped them."""
 
 from __future__ import annotations
 

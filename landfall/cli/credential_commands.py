@@ -1,4 +1,4 @@
-"""`landfall credential`: who may do what at a node's door, in a file of that node's own."""
+"""`landfall credential`: the principals of a node's door and their rights, in a file of that node's own."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def add(
 
 
 def _gateways(allowed: Allowed, ship: str) -> dict[Verb, tuple[str, ...]]:
-    """What a gateway may do, by MQTT topic filters: what it is given to produce, else `gateway_filters`."""
+    """Return what a gateway may do, by MQTT topic filters: what it is given to produce, else `gateway_filters`."""
     if allowed.keys() - {"produce"}:
         raise Misuse(
             "a gateway publishes over MQTT and does nothing else",

@@ -59,10 +59,10 @@ _OURS_TEXT = "This folder holds the data of a Landfall demo; `landfall demo --fr
 
 
 class Demo:
-    """One demo under way: made, started, watched over, stopped. Use it as a context manager, so that nothing is left running."""
+    """One demo under way: made, started, watched, stopped. Use it as a context manager, so that nothing is left running."""
 
     def __init__(self, fleet: Fleet, console: Console, stopping: Stop) -> None:
-        """`stopping`: once set, starting is given up and `watch` ends."""
+        """Make the demo. `stopping`: once set, starting is given up and `watch` ends."""
         self.fleet = fleet
         self._console = console
         self._stopping = stopping
@@ -80,7 +80,7 @@ class Demo:
         self.stop()
 
     def start(self) -> None:
-        """Start every process, wait until each is healthy, then let the story go on. Stops what it started when one does not come up."""
+        """Start every process, wait until each is healthy, then let the story continue. Stop what it started when one does not come up."""
         files = write_settings(self.fleet)
         add_accounts(self.fleet)
         wanted = programs(self.fleet, files)
@@ -104,18 +104,18 @@ class Demo:
         self._teller = self._told.enter_context(running(self.metrics, settings, self._standing)).teller
 
     def _standing(self) -> dict[str, Any]:
-        """Gauges as they stand now; nothing else."""
+        """Set the gauges as they stand now, and return nothing else."""
         self.metrics.gauge("processes", len(self.supervisor.running))
         return {}
 
     def _tell(self, what: str, outcome: str) -> None:
-        """Report what happened to a process and what was done: on the screen and, once a client for it is there, in `exceptions`."""
+        """Report what happened to a process and what was done: on the screen and, once a client for it exists, in `exceptions`."""
         self._console.print(f"{what}; {outcome}", markup=False)
         if self._teller is not None:
             self._teller.report(what, outcome=outcome)
 
     def _let_the_story_go_on(self, simulator: Program) -> None:
-        """End the hold; a simulator that dies from here on is started again without one."""
+        """End the hold. A simulator that dies from here on is started again without one."""
         self.supervisor.programs[simulator.name] = simulator
         token = Secrets(self.fleet.folder / SECRETS).of(CONTROL)
         body, headers = json.dumps({"action": "start"}).encode(), {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
@@ -130,7 +130,7 @@ class Demo:
         self._console.print(f"[green]✓[/green] every process is healthy: {going}")
 
     def watch(self) -> None:
-        """Start again what dies, until asked to stop."""
+        """Start again the processes that die, until asked to stop."""
         while not self._stopping.wait(WATCH_EVERY_S):
             self.supervisor.mend()
 
@@ -145,10 +145,11 @@ class Demo:
 
 
 def run_demo(fleet: Fleet, *, fresh: bool) -> None:
-    """Run the demo until Ctrl-C or SIGTERM. `fresh` deletes what an earlier demo left in the folder; else it goes on where that stopped.
+    """Run the demo until Ctrl-C or SIGTERM. `fresh` deletes what an earlier demo left in the folder; otherwise the demo continues from
+    there.
 
-    Raises Misuse, before anything is deleted or started, for all that would stop it later; RetryLater when a process does not come up.
-    """
+    Raises Misuse, before anything is deleted or started, for everything that would stop it later; RetryLater when a process does not come
+    up."""
     if found := list(hindrances(fleet, fresh=fresh)):
         raise Misuse(
             "before the demo can start:\n" + "\n".join(f"- {one}" for one in found) + "\n",
@@ -171,14 +172,15 @@ def run_demo(fleet: Fleet, *, fresh: bool) -> None:
 
 
 def held(simulator: Program) -> Program:
-    """The simulator with a story that waits to be started: while the others still start, none of its time passes."""
+    """Return the simulator with a story that waits to be started: while the others still start, none of its time passes."""
     return replace(simulator, words=(*simulator.words, "--hold"))
 
 
 def hindrances(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
-    """What would stop the demo later, each in a sentence with what to do: ports in use, a story that can not be played, or not here, a
-    foreign folder, one that Delta can not read, too little disk.
-    """
+    """Yield what would stop the demo later, each in a sentence with what to do.
+
+    It may be ports in use, a story that can not be played, or not here, a foreign folder, a folder that Delta can not read, or too little
+    disk."""
     yield from local_ports.in_use(fleet.doors.all())
     yield from unplayable(fleet, fresh=fresh)
     folder = fleet.folder
@@ -207,7 +209,7 @@ def _story_of(folder: Path) -> PlayedStory:
 
 
 def unplayable(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
-    """Why the simulator could not play this story, or, unless `fresh`, not go on with it in this folder."""
+    """Yield why the simulator could not play this story, or, unless `fresh`, could not continue it in this folder."""
     try:
         kept = Secrets(fleet.folder / SECRETS, fresh=fresh)
         settings = SimSettings.model_validate(sim_settings(fleet, kept))
@@ -226,7 +228,7 @@ def unplayable(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
 
 
 def as_typed() -> str:
-    """How this program is to be typed here: by its name where the shell finds it so, else by its path."""
+    """Return how to type this program here: by its name where the shell finds it by that, else by its path."""
     here = Path(sys.executable).with_name("landfall")
     if shutil.which("landfall") == str(here):
         return "landfall"
@@ -234,12 +236,12 @@ def as_typed() -> str:
 
 
 def _from_here(path: Path) -> str:
-    """The path as it is to be typed in the working folder."""
+    """Return the path as it is to be typed in the working folder."""
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def again_as_typed(fleet: Fleet) -> str:
-    """What is to be typed here to go on with this fleet; its story is known to its folder."""
+    """Return what to type here to continue with this fleet; its folder knows its story."""
     words = [as_typed(), "demo"]
     if fleet.folder != FOLDER.resolve():
         words += ["--folder", _from_here(fleet.folder)]
@@ -251,8 +253,7 @@ def again_as_typed(fleet: Fleet) -> str:
 def prepare(folder: Path, *, fresh: bool) -> None:
     """Make the folder, empty when `fresh`. Raises Misuse rather than delete a folder that is not a demo's.
 
-    That it is a demo's stands in it at every instant: whatever ends the deleting, the next start can go on with it.
-    """
+    The folder is marked as a demo's at every instant: whatever ends the deletion, the next start can continue it."""
     if is_foreign(folder):
         raise Misuse(f"{folder} holds something that is no demo's", hint="name another folder with --folder", code="folder_of_another")
     folder.mkdir(parents=True, exist_ok=True)
@@ -265,12 +266,12 @@ def prepare(folder: Path, *, fresh: bool) -> None:
 
 
 def is_foreign(folder: Path) -> bool:
-    """Whether the folder holds something that no demo has put there."""
+    """Return whether the folder holds something that no demo has put there."""
     return folder.exists() and any(folder.iterdir()) and not (folder / OURS).exists()
 
 
 def welcome(console: Console, fleet: Fleet, took_s: float) -> None:
-    """Where to look, and as whom."""
+    """Print where to look, and with which accounts."""
     console.print(f"\n[bold]The fleet is at work[/bold] after {took_s:.0f} s. Look at [bold cyan]{fleet.pages_url}[/bold cyan]\n")
     table = Table("log in as", "password", "and be", box=None, header_style="dim")
     for account, password in PEOPLE:
@@ -290,7 +291,7 @@ def welcome(console: Console, fleet: Fleet, took_s: float) -> None:
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """What SIGINT, SIGTERM and a terminal that is closed set, instead of what they do otherwise."""
+    """Yield what SIGINT, SIGTERM and a closed terminal set, instead of their usual effect."""
     stop = Stop()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:

@@ -1,4 +1,4 @@
-"""Headquarters' API as commands of `landfall` ask it: logging in, questions, and its refusals in a person's words."""
+"""Requests of `landfall` commands to headquarters' API: login, questions, and its refusals in words for people."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Username = Annotated[str, typer.Option("--username", "-u", help="Name of your ac
 
 @contextmanager
 def headquarters(api: str, username: str, password_file: Path | None) -> Iterator[httpx.Client]:
-    """Headquarters' API, logged in with a password as `read_password` has it. Raises RetryLater when it is away, Misuse for what it
-    refuses."""
+    """Yield a client of headquarters' API, logged in with a password from `read_password`. Raises RetryLater when the API is away, Misuse
+    for its refusals."""
     password = read_password(password_file)
     with httpx.Client(base_url=api, timeout=TIMEOUT_S, trust_env=False) as client:
         token = answer_of(client, "POST", "/api/token", data={"username": username, "password": password})["access_token"]
@@ -34,7 +34,7 @@ def headquarters(api: str, username: str, password_file: Path | None) -> Iterato
 
 
 def answer_of(client: httpx.Client, method: str, path: str, **content: Any) -> dict[str, Any]:
-    """What it answers. Raises RetryLater when it is away, Misuse with every problem that it names."""
+    """Return the API's answer. Raises RetryLater when the API is away, Misuse with every problem that it names."""
     try:
         answer = client.request(method, path, **content)
         body: dict[str, Any] = answer.json()

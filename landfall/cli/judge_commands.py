@@ -1,4 +1,4 @@
-"""`landfall judge`: judges every reading at headquarters once more, in its own time, next to the alarms that were reported."""
+"""`landfall judge`: judges every reading at headquarters once more, in its own time, next to the reported alarms."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _body(judgement: Judgement) -> dict[str, Any]:
 
 
 def show(judgement: Judgement, *, whole: bool) -> None:
-    """What was judged, how many episodes of each rule agree, and those that do not (`whole`: all of them)."""
+    """Print what was judged, how many episodes of each rule agree, and those that do not (`whole`: all of them)."""
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console = Console(highlight=False, soft_wrap=True, width=UNSEEN_WIDTH)

@@ -23,7 +23,7 @@ Keys = Annotated[
 
 
 def given_trust(keys: Sequence[str], nodes: Collection[str]) -> Trust:
-    """The keys that a person gives; one without a node's name counts for each of `nodes`. Raises Misuse for what is no key."""
+    """Return the keys that a person gives. A key without a node's name counts for each of `nodes`. Raises Misuse for an invalid key."""
     found: dict[str, set[bytes]] = {}
     for key in keys:
         for node, public in _read(key):
@@ -33,10 +33,9 @@ def given_trust(keys: Sequence[str], nodes: Collection[str]) -> Trust:
 
 
 def trust_among(keys: Sequence[str], nodes: Collection[str]) -> Trust:
-    """The keys that a person gives where only those of `nodes` count: none is given for nothing.
+    """Return the keys that a person gives where only those of `nodes` count: none is given for nothing.
 
-    Raises Misuse for what is no key, a `--key` that is of none of `nodes`, and one that does not say of which of several it is.
-    """
+    Raises Misuse for an invalid key, a `--key` of none of `nodes`, and one that does not say to which of several nodes it belongs."""
     for key in keys:
         named = {node for node, _ in _read(key)}
         here = ", ".join(sorted(nodes)) or "nobody"
@@ -56,7 +55,7 @@ def trust_among(keys: Sequence[str], nodes: Collection[str]) -> Trust:
 
 
 def _read(key: str) -> list[tuple[str | None, bytes]]:
-    """Each key in one `--key`, with the node it is said to be of."""
+    """Return each key in one `--key`, with the node that it is given for."""
     found = []
     for line in _lines(key):
         if told := line.partition("#")[0].strip():

@@ -1,4 +1,4 @@
-"""`landfall keys`: whose key is believed at a node, when a person says so on the spot."""
+"""`landfall keys`: the keys that a node believes because a person accepts them on the spot."""
 
 from __future__ import annotations
 

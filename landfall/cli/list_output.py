@@ -1,4 +1,4 @@
-"""Lists that a command prints, other than records: a table with headings and units for people, rows with named columns for programs."""
+"""Lists, other than records, that a command prints: a table with headings and units for people, rows with named columns for programs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from landfall.cli.number_format import printable, utc
 from landfall.cli.table_output import Row, Telling
 
 UNSEEN_WIDTH = 1_000
-"""Characters of a line that goes to no terminal: a list's lines are not folded there."""
+"""Width of a line that goes to no terminal, characters: a list's lines are not folded there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListColumn:
-    """One column: its name with the unit last, its heading for people, how a value of it reads to them, its type.
+    """One column: its name with the unit last, its heading for people, the text of a value for people, its type.
 
-    `nested`: its values are lists and objects; in CSV and Parquet they are JSON text, as a record's body is.
-    """
+    `nested`: its values are lists and objects; in CSV and Parquet they are JSON text, as a record's body is."""
 
     name: str
     heading: str
@@ -33,27 +32,27 @@ class ListColumn:
 
     @classmethod
     def text(cls, name: str, heading: str = "") -> ListColumn:
-        """A column of texts."""
+        """Return a column of texts."""
         return cls(name, heading, str, pa.string())
 
     @classmethod
     def count(cls, name: str, heading: str = "") -> ListColumn:
-        """A column of whole numbers."""
+        """Return a column of whole numbers."""
         return cls(name, heading, lambda number: f"{number:,}", pa.int64())
 
     @classmethod
     def size(cls, name: str, heading: str = "") -> ListColumn:
-        """A column of sizes in bytes."""
+        """Return a column of sizes in bytes."""
         return cls(name, heading, lambda number: f"{number:,} B", pa.int64())
 
     @classmethod
     def time(cls, name: str, heading: str, unknown: str = "") -> ListColumn:
-        """A column of times, UTC milliseconds; `unknown`: how none of them reads."""
+        """Return a column of times, UTC milliseconds; `unknown`: the text of a missing time."""
         return cls(name, heading, lambda at_ms: unknown if at_ms is None else utc(at_ms), pa.int64())
 
     @classmethod
     def lists(cls, name: str, heading: str = "") -> ListColumn:
-        """A column of lists."""
+        """Return a column of lists."""
         return cls(name, heading, json.dumps, pa.string(), nested=True)
 
 
@@ -65,7 +64,7 @@ class List:
     nothing: str = ""
 
     def tables(self, rows: Iterable[Row]) -> Iterator[pa.Table]:
-        """The rows as a table."""
+        """Yield the rows as a table."""
         yield pa.Table.from_pylist([self._turned(row, json.dumps) for row in rows], self._schema())
 
     def telling(self) -> Telling:
@@ -106,9 +105,9 @@ class List:
                 yield self._turned(row, json.loads)
 
     def _json_line(self, row: Row) -> str:
-        """The row with all its columns, those that are null too."""
+        """Return the row as JSON with all its columns, also the null ones."""
         return json.dumps(self._turned(row, json.loads))
 
     def _turned(self, row: Row, turn: Callable[[Any], Any]) -> dict[str, Any]:
-        """The row, its nested values turned into JSON text or back."""
+        """Return the row, its nested values turned into JSON text or back."""
         return {**row, **{column.name: turn(row[column.name]) for column in self.columns if column.nested}}

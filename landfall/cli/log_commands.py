@@ -69,8 +69,8 @@ ORIGINS = List(
         ListColumn.time("signed_at_ms", "signed last"),
     )
 )
-"""What `ls` shows of each origin of a stream. `unproven`: the number of held records past what the origin has signed; none where it never
-signs."""
+"""List of what `ls` shows of each origin of a stream. `unproven`: the number of held records past what the origin has signed; none where it
+never signs."""
 
 
 @log_app.command("ls")
@@ -209,7 +209,7 @@ def export(
 
 
 def span_ms(since: str | None, until: str | None) -> tuple[int | None, int | None]:
-    """Two times as people write them, as UTC ms. Raises Misuse for what is none, and for a span that ends before it begins."""
+    """Return two times as people write them, as UTC ms. Raises Misuse for an invalid time, and for a span that ends before it begins."""
     begin, end = (None if text is None else read_at_ms(text) for text in (since, until))
     if begin is not None and end is not None and end <= begin:
         raise Misuse("a span of time ends after it begins", hint="give --since before --until", code="span_invalid")
@@ -260,13 +260,13 @@ def _origins(folder: Path, log: LogReader, streams: Iterable[str]) -> Iterator[R
 
 
 def _signed(log: LogReader) -> SignedUntil:
-    """Up to where each origin has signed, by the keys that this copy's registry pins, else by its own word."""
+    """Return up to where each origin has signed, by the keys that this copy's registry pins, else by its own claim."""
     trust = registry_trust(log)
     return SignedUntil(Copy(log, BlockCodec()), lambda node: trust)
 
 
 def _last(log: LogReader, stream: str, ledger: Ledger, limit: int) -> tuple[pa.Table, list[str]]:
-    """The last `limit` records that are held, whatever their origin, by order time; and which of each origin's last can not be read."""
+    """Return the last `limit` held records, whatever their origin, by order time; and which of each origin's last can not be read."""
     last: list[tuple[Origin, int, int]] = []
     told: list[str] = []
     for origin, one in sorted(ledger.items()):
@@ -279,7 +279,7 @@ def _last(log: LogReader, stream: str, ledger: Ledger, limit: int) -> tuple[pa.T
 
 
 def _last_ranges(held: RangeSet, limit: int) -> list[Range]:
-    """The last `limit` offsets that are held, as ranges, ascending."""
+    """Return the last `limit` held offsets, as ranges, ascending."""
     found: list[Range] = []
     for first, end in reversed(list(held)):
         found.append((max(first, end - limit), end))

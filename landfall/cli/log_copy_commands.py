@@ -1,4 +1,4 @@
-"""`landfall log check|backup|restore`: whether a node's log is whole, a copy of it, and how the copy comes back."""
+"""`landfall log check|backup|restore`: the check of a node's log, a copy of it, and the restore of the copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streams.model.errors import Misuse
 Target = Annotated[Path, typer.Argument(help="Folder to create for the backup.")]
 
 DAMAGE = List((ListColumn.text("where"), ListColumn.text("what")))
-"""What `check` shows of each thing that is damaged."""
+"""List of what `check` shows of each damage."""
 BACKUP = List(
     (
         ListColumn.text("backup"),
@@ -37,9 +37,9 @@ BACKUP = List(
         ListColumn.size("stored_bytes"),
     )
 )
-"""What `backup` shows of what it made."""
+"""List of what `backup` shows of the backup."""
 RESTORED = List((ListColumn.text("log"), ListColumn.text("replaced")))
-"""What `restore` shows: the log's folder, and where the log that was there lies, if there was one."""
+"""List of what `restore` shows: the log's folder, and where the old log lies, if there was one."""
 
 
 @log_app.command("check")
@@ -99,7 +99,7 @@ def restore(
 
 
 def _found(log: Path, tally: CheckTally) -> Iterator[pa.Table]:
-    """What is damaged, each as it is found; `tally` counts what was looked at."""
+    """Yield the damage, each as it is found; `tally` counts what was checked."""
     for finding in find_damage(log, BlockCodec(), tally):
         yield from DAMAGE.tables([{"where": finding.where, "what": finding.what}])
 
@@ -128,7 +128,7 @@ def _restored(row: Row) -> Iterator[str]:
 
 
 def _log_in(folder: Path, *, kafka_too: bool = False) -> Path:
-    """The folder of the log in `folder`: in files, or with its index there. Raises Misuse when there is none."""
+    """Return the folder of the log in `folder`: a log in files, or one with its index there. Raises Misuse when there is none."""
     for place in (folder, folder / "log"):
         if not kafka_too:
             _refuse_kafka(place)
@@ -138,7 +138,7 @@ def _log_in(folder: Path, *, kafka_too: bool = False) -> Path:
 
 
 def _refuse_kafka(log: Path) -> None:
-    """Raises Misuse for a log in a Kafka, whose files here are its index alone."""
+    """Raise Misuse for a log in Kafka: its files here are only its index."""
     if in_kafka(log):
         raise Misuse(
             f"the log of {log} is in a Kafka, whose brokers keep the copies of it that its setting replication asks for",

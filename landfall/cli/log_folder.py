@@ -1,4 +1,4 @@
-"""Opening a node's log from its folder, to look into it while the node runs or not."""
+"""The opening of a node's log from its folder, to look into it while the node runs or not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from streams.model.identifiers import Origin, check_stream
 from streams.retention.floor_reasons import UNSAID, starts_of
 
 DAMAGED = 1
-"""How a command ends that passed over what does not verify."""
+"""Exit code of a command that passed over what does not verify."""
 _NAMES = "`landfall stream ls` shows the names"
 
 
@@ -81,14 +81,14 @@ def _reader(log: Path, passed_over: PassedOver | None, entitled: Entitled | None
 
 
 def known_stream(log: AnyReader, stream: str) -> str:
-    """`stream` itself. Raises Misuse when the log knows none of that name."""
+    """Return `stream` itself. Raises Misuse when the log knows no stream of that name."""
     if _named(stream) not in log.streams():
         raise Misuse(f"nothing of a stream {stream!r} is in this log", hint=_NAMES, code="stream_unknown")
     return stream
 
 
 def known_topic(log: LogReader, topic: str) -> str:
-    """`topic` as the log has it: as it is written, where the log has records of it, else as intake stores a container's number."""
+    """Return `topic` as the log has it: as it is written, where the log has records of it, else as intake stores a container's number."""
     stored = stored_number(topic)
     return topic if stored == topic or log.history(topic).rows.num_rows else stored
 
@@ -108,10 +108,9 @@ def _named(stream: str) -> str:
 
 
 def floors_why(folder: Path, log: LogReader, stream: str) -> Mapping[Origin, str]:
-    """Why the floors of the log in `folder` are where they are (`streams/retention/floor_reasons.py`), of each origin that has one.
+    """Return the reasons for the floors of the log in `folder` (`streams/retention/floor_reasons.py`), of each origin that has a floor.
 
-    By the word of the node whose folder it is; of a copy apart from its node by anybody's.
-    """
+    They are the reports of the node whose folder it is; for a copy apart from its node, those of any node."""
     node = next((name for place in (folder, folder.parent) if (name := marked_node(place / "marker"))), None)
     told = starts_of(log, stream, None if node is None else {node})
     return {origin: told.get(origin, UNSAID) for origin, one in log.ledger(stream).items() if one.floor}

@@ -1,4 +1,4 @@
-"""Follows a stream as it grows: shows each record once, and reports each hole that is in the way once."""
+"""The follower of a stream as it grows: it shows each record once, and reports each hole that is in the way once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from streams.model.ranges import RangeSet
 
 @dataclass(frozen=True, slots=True)
 class NewRecords:
-    """What there is since the last look: `tables` of records not shown yet, and what is to be said of holes: which are filled by them, or
-    will never be, and before which it waits now; and of what came and can not be read here.
-    """
+    """What there is since the last look: `tables` of records not shown yet, and the messages on holes: which are filled by them, or will
+    never be, and before which it waits now. It also reports what came and can not be read here."""
 
     ended: list[str]
     tables: Tables
@@ -32,19 +31,19 @@ class NewRecords:
 
 @dataclass(slots=True)
 class _Line:
-    """One origin: the offsets that are dealt with, and the holes that were reported and are not filled yet."""
+    """One origin: the offsets that are dealt with, and the reported holes that are not filled yet."""
 
     shown: RangeSet = field(default_factory=RangeSet)
     holes: list[Gap] = field(default_factory=list)
 
 
 class LogFollower:
-    """Follows `stream` of `log` from where it stands now, as `ledger` has it: what is held already is not shown.
+    """The follower of `stream` of `log` from where it stands now, as `ledger` has it: what is held already is not shown.
 
-    Records are shown in offset order within each origin, up to its first hole. With `past_holes` they are also shown beyond it, and what
-    comes of a hole later is shown then. Offsets that are gone or below the floor are no holes. Offsets that this version can not read are
-    no holes either: they are reported and passed over. `clock` says since when a hole is waited for. One look at a time.
-    """
+    Records are shown in offset order within each origin, up to its first hole. With `past_holes` they are also shown beyond it, and records
+    of a hole that come later are shown then. Offsets that are gone or below the floor are no holes. Offsets that this version can not read
+    are no holes either: they are reported and passed over. `clock` gives the time since which a hole is waited for. Only one look at a
+    time."""
 
     def __init__(self, log: LogReader, stream: str, clock: Clock, *, past_holes: bool = False) -> None:
         self._log, self._stream, self._clock, self._past_holes = log, stream, clock, past_holes
@@ -52,7 +51,7 @@ class LogFollower:
         self._lines = {origin: _Line(one.held.copy()) for origin, one in self.ledger.items()}
 
     def look(self) -> NewRecords:
-        """What is new. It counts as shown from now on. Raises what reading the log raises."""
+        """Return what is new. It counts as shown from now on. Raises what reading the log raises."""
         ledger: Ledger = self._log.ledger(self._stream)
         new: dict[Origin, RangeSet] = {}
         ended: list[str] = []
@@ -86,7 +85,7 @@ class LogFollower:
             yield f"{self._place(gap)} {'is' if gap.count == 1 else 'are'} not here yet ({self._amount(gap, one)}); {what}"
 
     def _ended(self, line: _Line, one: OriginLedger) -> Iterator[str]:
-        """The holes of which nothing is wanted any more."""
+        """Yield a message on each hole of which nothing is wanted any more."""
         for gap in [gap for gap in line.holes if not one.wanted(RangeSet([(gap.first, gap.end)]))]:
             line.holes.remove(gap)
             lost = gap.count - one.held.within(gap.first, gap.end).count()

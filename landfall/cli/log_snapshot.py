@@ -1,4 +1,4 @@
-"""A stream as one copy holds it at one moment: the rows that commands write out, and what they leave out behind a hole."""
+"""A stream as one copy holds it at one moment: the rows that commands write out, and the rows behind a hole that they leave out."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from streams.model.records import TOPIC
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Stream `stream` of `log`, as `ledger` says: of each origin the offsets `rows_of`, and `unread_of` that this version can not read.
+    """The held rows of stream `stream` of `log`, by `ledger`: of each origin the offsets `rows_of`, and `unread_of` that this version can
+    not read.
 
-    `past_holes`: all that is held; else up to each origin's first hole.
-    """
+    `past_holes`: all that is held; else up to each origin's first hole."""
 
     log: LogReader
     stream: str
@@ -35,7 +35,7 @@ class Held:
 
     @classmethod
     def now(cls, log: LogReader, stream: str, *, past_holes: bool = False) -> Held:
-        """As this copy stands now."""
+        """Return the stream as this copy has it now."""
         ledger = log.ledger(stream)
         reached = {origin: one.held if past_holes else one.held.within(0, one.next_offset()) for origin, one in sorted(ledger.items())}
         unread = {origin: unread_of(log, stream, origin).common(held) for origin, held in reached.items()}
@@ -43,10 +43,9 @@ class Held:
         return cls(log, stream, ledger, past_holes, read, unread)
 
     def rows(self, topics: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The same rows each time, however the log grows meanwhile, in offset order within each origin; only of `topics`, if given.
+        """Yield the same rows each time, however the log grows meanwhile, in offset order within each origin; only of `topics`, if given.
 
-        Where there is none, its columns.
-        """
+        Without any row, yield the columns."""
         yield merged([])
         for origin, ranges in self.rows_of.items():
             for first, end in ranges:
@@ -55,15 +54,15 @@ class Held:
                     yield table if topics is None else table.filter(pc.is_in(table.column(TOPIC), pa.array(topics, pa.string())))
 
     def count(self) -> int:
-        """How many rows that is, of all topics."""
+        """Return the number of rows, of all topics."""
         return sum(ranges.count() for ranges in self.rows_of.values())
 
     def unread(self) -> list[str]:
-        """A sentence for each range that is left out because it can not be read here."""
+        """Return a sentence for each range that is left out because it can not be read here."""
         return [words for origin, ranges in self.unread_of.items() for words in unread_words(self.stream, origin, ranges)]
 
     def left_out(self) -> list[str]:
-        """A sentence for each origin of which something is held behind a hole: that it was left out, or which hole was passed over."""
+        """Return a sentence for each origin that holds something behind a hole: that it was left out, or which hole was passed over."""
         sentences = []
         for origin, one in sorted(self.ledger.items()):
             hole, end = one.next_offset(), one.held.end()

@@ -1,4 +1,4 @@
-"""How a person logs in from the command line: a password that no command line shows."""
+"""The login of a person from the command line: a password that no command line shows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ PasswordFile = Annotated[
 
 
 def read_password(file: Path | None, *, twice: bool = False) -> str:
-    """The first line of `file`; without one it is asked for (`twice`: and once more), or read from standard
-    input where that is no terminal.
+    """Return the first line of `file`. Without a file, ask for it (`twice`: and once more), or read it from standard input where that is no
+    terminal.
 
-    Raises Misuse for a file that can not be read, and for no password.
-    """
+    Raises Misuse for a file that can not be read, and for an empty password."""
     if file is not None:
         try:
             password = file.read_text(ENCODING).partition("\n")[0]
@@ -41,5 +40,5 @@ def read_password(file: Path | None, *, twice: bool = False) -> str:
 
 
 def basic(user: str, password: str) -> str:
-    """The `Authorization` header of this person."""
+    """Return the `Authorization` header of this person."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -102,7 +102,7 @@ def dashboards(config: Config = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Words of a kind: where they are found, as `module:name`, and the panel of the first screen that shows them."""
+    """A group of commands: where they are found, as `module:name`, and the panel of the first screen that shows them."""
 
     where: str
     panel: str
@@ -137,10 +137,10 @@ SINGLE = {
 
 
 def line_for(words: Sequence[str] = ()) -> typer.Typer:
-    """The command line. Whole, unless the first of `words` is known: then as much as that needs, for loading the rest takes a second.
+    """Return the command line. It is whole, unless the first of `words` is known: then as much as that needs, because loading the rest
+    takes a second.
 
-    The whole has the commands that this machine's packages are enough for. Raises NotInstalled for a known first word whose are not there.
-    """
+    The whole has the commands whose packages this machine has. Raises NotInstalled for a known first word whose packages are missing."""
     line = typer.Typer(
         name="landfall",
         help=(

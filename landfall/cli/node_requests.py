@@ -1,4 +1,4 @@
-"""A running node's door, or the fleet's clock, asked from the command line: what it answers, or in words why there is no answer."""
+"""Requests from the command line to a running node's door, or to the fleet's clock: the answer, or in words why there is none."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from streams.model.errors import Misuse, RetryLater
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """Who is asked: what it is called, its address, what to do when it can not be reached and when it refuses, and for how long to wait.
+    """The receiver of a request: its name, its address, what to do when it can not be reached and when it refuses, and the timeout.
 
-    `shown`: the `Authorization` header for the door; none where only the time is asked.
-    """
+    `shown`: the `Authorization` header for the door; none where only the time is asked."""
 
     name: str
     url: str
@@ -26,11 +25,10 @@ class NodeAddress:
     shown: str | None = None
 
     def answer(self, method: str, path: str, body: Any = None, *, keys: Collection[str]) -> dict[str, Any]:
-        """Its answer, an object with at least these `keys`.
+        """Return its answer, an object with at least these `keys`.
 
-        Raises RetryLater when nobody answers; Misuse when the address is none, when somebody else answers there, and with its own sentence
-        (and hint, where it gives one) when it refuses.
-        """
+        Raises RetryLater when there is no answer. Raises Misuse when the address is invalid, when something else answers there, and with
+        its own sentence (and hint, where it gives one) when it refuses."""
         headers = {} if self.shown is None else {"Authorization": self.shown}
         try:
             answer = httpx.request(method, self.url + path, headers=headers, json=body, timeout=self.timeout_s, trust_env=False)

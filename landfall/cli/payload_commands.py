@@ -1,4 +1,4 @@
-"""`landfall payload`: what a sensor may send, for those who build sensors and gateways: the schema, and a check of real payloads."""
+"""`landfall payload`: the format of sensors' payloads, for builders of sensors and gateways: the schema, and a check of real payloads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streams.model.clock import WallClock
 from streams.model.errors import Misuse
 
 DEVICES_SINCE_MS = 1_420_070_400_000
-"""2015-01-01, UTC ms: a time from then on that another unit gives is what a writer meant."""
+"""Earliest device time that is taken for a plausible time in another unit: 2015-01-01, UTC ms."""
 payload_app = typer.Typer(
     help="What sensors may send: the schema, and a check of payloads against what intake takes.", no_args_is_help=True
 )
@@ -59,14 +59,13 @@ def check(
 
 
 def schema_text() -> str:
-    """The schema as a file has it."""
+    """Return the schema as a file has it."""
     return json.dumps(payload_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def findings(payload: bytes, decoder: str, believed: range) -> tuple[list[str], list[str]]:
-    """What of a payload intake does not take, and why; and what it takes and flags, where device times in `believed` (UTC ms) are believed.
-    Raises Misuse when there is no such decoder.
-    """
+    """Return what of a payload intake refuses, and why; and what it accepts and flags, where device times in `believed` (UTC ms) are
+    believed. Raises Misuse when there is no such decoder."""
     payloads, problems = [payload], []
     if decoder:
         try:

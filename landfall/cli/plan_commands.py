@@ -114,7 +114,7 @@ def plan_voyage(
 
 
 def _ship(config: Path | None) -> Any:
-    """The ship's settings; without a file those of the demo's ship."""
+    """Return the ship's settings; without a file those of the demo's ship."""
     if config is not None:
         return settings_of("ship", config)
     try:
@@ -133,7 +133,7 @@ def _next_midnight_ms() -> int:
 
 
 def _readings(voyage: PlannedVoyage, imo: str) -> SampleReadings:
-    """Steady ones, as the simulated sensors send them."""
+    """Return steady readings, as the simulated sensors send them."""
     at_ms, every_ms = voyage.sails_at_ms, int(voyage.interval_s * 1000)
     return SampleReadings(
         boxes=lambda count, reports: box_readings(Steady(at_ms, count, reports, every_ms, voyage.signals)),

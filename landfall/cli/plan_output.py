@@ -1,4 +1,4 @@
-"""A plan's numbers as people read them, and its legs as programs do."""
+"""A plan's numbers as people read them, and its legs as programs read them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _AT_ONCE_S = 1.0
 
 
 def size(bytes_: float) -> str:
-    """Bytes: `812 B`, `4.62 kB`, `173 MB`; 1 MB being 1,000,000 bytes, as links are paid for."""
+    """Return a number of bytes as text: `812 B`, `4.62 kB`, `173 MB`; 1 MB is 1,000,000 bytes, as links are paid for."""
     for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if bytes_ >= one:
             return f"{bytes_ / one:.3g} {unit}" if bytes_ < 1000 * one else f"{bytes_ / one:,.0f} {unit}"
@@ -21,7 +21,7 @@ def size(bytes_: float) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """A span of time: `at once`, `44 s`, `7 min 35 s`, `20 d 3 h`; `not in this leg`, when there is none."""
+    """Return a span of time as text: `at once`, `44 s`, `7 min 35 s`, `20 d 3 h`; `not in this leg`, when there is none."""
     if seconds is None:
         return "not in this leg"
     if seconds < _AT_ONCE_S:
@@ -35,14 +35,14 @@ def age(seconds: float | None) -> str:
 
 
 def waits_bytes(leg: LegOutcome, stream: str, planned: Planned) -> float:
-    """What it takes to bring what waits of a stream at most over the port's link."""
+    """Return the bytes that it takes to bring the largest backlog of a stream over the port's link."""
     flow = next((one for one in planned.flows if one.stream == stream), None)
     waits, carrier = leg.streams[stream].waits_records_max, planned.legs[-1].link.line.carrier
     return waits * flow.backlog_bytes(carrier, waits) if flow and waits >= 1 else 0.0
 
 
 def legs_json(planned: Planned) -> list[dict[str, Any]]:
-    """The legs of a plan: names end in their unit, whole seconds from a leg's beginning, null where it does not come to it."""
+    """Return the legs of a plan: names end in their unit, whole seconds from a leg's beginning, null where the leg does not reach it."""
     return [
         {
             "name": leg.name,

@@ -1,4 +1,4 @@
-"""`landfall port`: a node ashore, a port's or headquarters'; and how it fares, for those who look after it while it runs."""
+"""`landfall port`: a node ashore, a port's or headquarters'; and its state, for its operators while it runs."""
 
 from __future__ import annotations
 

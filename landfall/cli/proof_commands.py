@@ -1,4 +1,4 @@
-"""`landfall log verify|proof|gaps|completeness` and `landfall proof`: what a copy is worth, shown to people, and taken to others."""
+"""`landfall log verify|proof|gaps|completeness` and `landfall proof`: the verification of a copy, shown to people, and taken to others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ IntervalMin = Annotated[
     typer.Option("--interval-min", help="Minutes between two readings that the device should send; by default learned from its readings."),
 ]
 INTERVAL_MIN_MAX = 527_040
-"""A year."""
+"""Maximum interval between readings, minutes: a year."""
 READINGS = ("containers", "containers.kept", "ships", "events")
 
 VERDICTS = List(
@@ -282,13 +282,13 @@ def _interval_ms(interval_min: float | None) -> int | None:
 
 
 def _readings(rows: pa.Table) -> Iterator[tuple[str, Row]]:
-    """Stream and columns of each row of a history, those of its columns that `reported` looks at."""
+    """Yield stream and columns of each row of a history, only the columns that `reported` reads."""
     names = [name for name in ("stream", ORDER_AT, RECEIVED_AT, DEVICE, BODY, SOURCE_ORIGIN) if name in rows.schema.names]
     return ((row["stream"], row) for part in rows.select(names).to_batches() for row in part.to_pylist())
 
 
 def signed_keys(log: LogReader) -> dict[str, set[str]]:
-    """The keys with which each node has signed what this copy holds: the nodes' own word."""
+    """Return the keys with which each node has signed what this copy holds, as the nodes themselves claim."""
     found: dict[str, set[str]] = {}
     for stream in log.streams():
         for origin in log.ledger(stream):
@@ -298,7 +298,7 @@ def signed_keys(log: LogReader) -> dict[str, set[str]]:
 
 
 def _nodes_in(data: bytes) -> list[str]:
-    """The nodes a proof file speaks of; none when it does not read, which `check` says better."""
+    """Return the nodes that a proof file names; none when it does not read, which `check` reports better."""
     try:
         return [section.origin.partition("@")[0] for section in ProofFile.from_bytes(data).sections]
     except Corrupt:

@@ -17,7 +17,7 @@ from streams.model.records import LATE_MS_MAX
 
 
 def verdict_words(verdict: Row) -> Iterator[str]:
-    """Of a verdict's row: one line on the whole, one for each thing wrong, one for each range that is unproven."""
+    """Yield the text of a verdict's row: one line on the whole, one for each problem, one for each unproven range."""
     proven = sum(end - first for first, end in verdict["proven"])
     wrong = {"BROKEN": verdict["broken"], "NOT BELIEVED": verdict["problems"], "NOT PROVEN": verdict["lacking"]}
     what = next((word for word, found in wrong.items() if found), "proven" if proven else "unproven")
@@ -35,7 +35,7 @@ def verdict_words(verdict: Row) -> Iterator[str]:
 
 
 def verdict_row(verdict: Verdict) -> Row:
-    """All that a verdict says; ranges of offsets end before `end`."""
+    """Return all fields of a verdict; ranges of offsets end before `end`."""
     return {
         "stream": verdict.stream,
         "origin": str(verdict.origin),
@@ -53,7 +53,7 @@ def verdict_row(verdict: Verdict) -> Row:
 
 
 def finding_words(finding: ProofFinding) -> Iterator[str]:
-    """What a proof file shows, what it does not, and what is wrong with it."""
+    """Yield what a proof file shows, what it does not show, and what is wrong with it."""
     proof = finding.proof
     if finding.problems:
         yield "NOT PROVEN. What is wrong:"
@@ -88,17 +88,16 @@ def finding_words(finding: ProofFinding) -> Iterator[str]:
 
 
 def completeness_row(topic: str, found: Completeness) -> Row:
-    """All that is counted of a topic's readings."""
+    """Return all counts of a topic's readings."""
     counted = found.to_json()
     silence = counted.pop("longest_silence")
     return {"topic": topic, **counted, **{f"longest_silence_{name}": at_ms for name, at_ms in silence.items()}}
 
 
 def completeness_words(counted: Row, *, tells_all: bool = True, by: str = "") -> Iterator[str]:
-    """Of such a row: how much of what should have been reported is there, and the longest silence.
+    """Yield the text of such a row: how much of what should have been reported is there, and the longest silence.
 
-    `tells_all`: whether no reading may stand in runs that are not shown. `by`: on whose word there should be one so often.
-    """
+    `tells_all`: whether no reading may be in runs that are not shown. `by`: the source of the expected interval."""
     if counted["interval_ms"] is None:
         yield f"{many(counted['held'], 'reading')} held; how often there should be one is not known"
     else:
@@ -116,7 +115,7 @@ def _are(count: int) -> str:
 
 
 def _interval_by(finding: ProofFinding) -> str:
-    """Return who says that there should be a reading so often, where the file itself says how often; and what interval its records show."""
+    """Return the source of the expected interval, where the file itself gives it; and what interval its records show."""
     if finding.proof is None or finding.proof.interval_ms is None:
         return ""
     learned_ms = finding.learned_ms
@@ -139,7 +138,8 @@ def _section_words(section: SectionFinding, until_at_ms: int) -> Iterator[str]:
 
 
 def _later(signed: Sequence[Statement], settled_at_ms: int) -> str:
-    """Whether anything of the span may have come after these statements. What is received at `settled_at_ms` is too late for that."""
+    """Return whether anything of the span may have come after these statements. A reading received at `settled_at_ms` is too late for
+    that."""
     if any(end.at_ms < settled_at_ms for end in signed):
         return f"readings of this time are taken until {utc(settled_at_ms)}, if they come so late"
     return "by its clock that is too late to be of this time"

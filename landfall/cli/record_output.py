@@ -21,19 +21,19 @@ from streams.retention.kept_records import MARK, window_h
 DIGESTS = "digests"
 PROVEN = "proven"
 BODY_TEXT = "body_text"
-"""What stands in place of a body that does not read: its text, as it is."""
+"""Name of the field in place of a body that does not read: its text, as it is."""
 _PLACE = ("stream", "origin", "offset")
 
 
 def table_of(batch: Batch) -> pa.Table:
-    """The rows of a batch with their stream and origin in front, as a History has them."""
+    """Return the rows of a batch with their stream and origin in front, as a History has them."""
     count = batch.records.num_rows
     named = {"stream": pa.array([batch.stream] * count, pa.string()), "origin": pa.array([str(batch.origin)] * count, pa.string())}
     return pa.table({**named, **{name: batch.records.column(name) for name in batch.records.schema.names}})
 
 
 def with_proven(rows: pa.Table, signed: SignedUntil) -> pa.Table:
-    """The rows of a History, and of each whether its origin has signed it (`proven`; null in streams that are never signed)."""
+    """Return the rows of a History, each with whether its origin has signed it (`proven`; null in streams that are never signed)."""
     columns = (rows.column(name).to_pylist() for name in _PLACE)
     places = list(zip(*columns, strict=True))
     until = {(stream, origin): signed.of(stream, Origin.parse(origin)) for stream, origin, _ in set(places)}
@@ -42,7 +42,7 @@ def with_proven(rows: pa.Table, signed: SignedUntil) -> pa.Table:
 
 
 def limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
-    """The first `limit` rows of them (None: all)."""
+    """Yield the first `limit` rows of the tables (None: all)."""
     for table in tables:
         if limit is not None and limit <= table.num_rows:
             yield table.slice(0, limit)
@@ -69,7 +69,7 @@ def _json_line(row: Mapping[str, Any]) -> str:
 
 
 def _body(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
-    """The row's body; and where that does not read (`streams.model.records.read_body`), its text instead."""
+    """Return the row's body; and where that does not read (`streams.model.records.read_body`), its text instead."""
     text = row.get(BODY)
     if text is None:
         return None, None
@@ -80,7 +80,7 @@ def _body(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
 
 
 def _finite(value: Any) -> Any:
-    """The value with words for the numbers that JSON has none for: "NaN", "Infinity", "-Infinity"."""
+    """Return the value with words for the numbers that JSON can not express: "NaN", "Infinity", "-Infinity"."""
     if isinstance(value, dict):
         return {name: _finite(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -115,7 +115,7 @@ def _text_line(row: Mapping[str, Any]) -> str:
 
 
 def _told(value: Any, name: str = "") -> str:
-    """A body's value as people read it: without what is null, times in UTC, texts without quotes."""
+    """Return a body's value as people read it: without null values, times in UTC, texts without quotes."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_printable(key)}: {_told(one, key)}" for key, one in value.items() if one is not None) + "}"
     if isinstance(value, list):
@@ -124,7 +124,8 @@ def _told(value: Any, name: str = "") -> str:
 
 
 def _printable(text: str) -> str:
-    """A text as it is, unless it would do something to a terminal or be taken for more than one: a payload may be anybody's."""
+    """Return a text as it is, unless it would affect a terminal or be taken for more than one text: any program may have sent the
+    payload."""
     return text if text.isprintable() and "  " not in text else json.dumps(text)
 
 
@@ -149,4 +150,4 @@ def _valued(name: str, value: object) -> str:
 
 
 RECORDS = Telling(_write_text, _json_line)
-"""The output of records: tables with the columns of a History."""
+"""Output of records: tables with the columns of a History."""

@@ -1,4 +1,4 @@
-"""`landfall report`: loss reports read from any node's log, and what the ship's people do with them while its node runs."""
+"""`landfall report`: loss reports read from any node's log, and the ship's crew's work on them while its node runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Config = Annotated[Path | None, typer.Option("--config", "-c", help="The ship's 
 
 
 class Recipient(StrEnum):
-    """To whom a report went."""
+    """The recipients of a report."""
 
     SHIPS = "ships-in-vicinity"
     COASTAL = "coastal-state"
@@ -250,22 +250,23 @@ def _lines(given: list[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class CrewLogin:
-    """Who asks which ship's node: its settings, the person's user name, and the file of the password, if not to be asked for."""
+    """The login of a person to a ship's node: the node's settings, the person's user name, and the file of the password, if not to be asked
+    for."""
 
     config: Path | None
     user: str
     password_file: Path | None
 
     def login(self) -> str:
-        """The header that shows who asks. Asks for the password where there is no file of it."""
+        """Return the header that identifies the person. Ask for the password where there is no file of it."""
         return basic(self.user, read_password(self.password_file))
 
     def node(self, login: str) -> NodeAddress:
-        """The ship's node, asked by `login`."""
+        """Return the address of the ship's node for requests with `login`."""
         return node_of("ship", self.config, HINT, login)
 
     def done(self, wish: dict[str, Any], login: str) -> None:
-        """The node does it, and the report as it stands then is said."""
+        """Request `wish` from the node, and print the state of the report after it."""
         told = self.node(login).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
         say(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
 
@@ -309,7 +310,7 @@ def _book(folder: Path) -> ReportBook:
 
 
 def _read(log: LogReader) -> ReportBook:
-    """All reports this copy holds, past holes too. A record of another version of this program is left out."""
+    """Return all reports that this copy holds, past holes too. A record of another version of this program is left out."""
     book = ReportBook()
     for _, body in Bodies(log, REPORTS).news():
         try:

@@ -98,8 +98,8 @@ def _segment(lost: list[str]) -> LossSegment:
 
 
 def weather_given(wind: str, current: str, forecast: Path | None, at_ms: int) -> Forecast:
-    """Wind and current as the options give them: a file's, or by hand from `at_ms` (UTC ms) on. Raises Misuse for neither, for both, and
-    for what does not read."""
+    """Return wind and current as the options give them: a file's, or by hand from `at_ms` (UTC ms) on. Raises Misuse for neither, for both,
+    and for a file that does not read."""
     return _by_hand(wind, current, at_ms) if forecast is None else _from_file(forecast, wind, current)
 
 
@@ -135,7 +135,7 @@ def _from_file(file: Path, wind: str, current: str) -> Forecast:
 
 
 def _unknown(forecast: Forecast, from_at_ms: int, until_at_ms: int) -> list[tuple[int, int]]:
-    """Of which parts of the drift the file says nothing; Misuse when it says nothing of any."""
+    """Return the parts of the drift that the file does not cover. Raises Misuse when it covers none."""
     first, last = forecast.weather[0].at_ms, forecast.weather[-1].at_ms
     if last < from_at_ms or until_at_ms < first:
         told = f"the forecast is of {utc(first)} to {utc(last)}, the drift of {utc(from_at_ms)} to {utc(until_at_ms)}"

@@ -26,7 +26,7 @@ ship_app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 
 
 class SaidWord(StrEnum):
-    """What a person aboard says of a box: the words of `cargo.alerts.crew_decisions`."""
+    """The report of a person aboard on a box: the words of `cargo.alerts.crew_decisions`."""
 
     SEEN = "seen"
     COLLAPSED = "collapsed"
@@ -100,7 +100,7 @@ def _lines(told: Told) -> Iterator[str]:
 
 
 def _digests(told: Told) -> str:
-    """Whether digests are made, of which window the last was, and when the next is due."""
+    """Return whether digests are made, which window the last was of, and when the next is due."""
     last, made = told["last"], "none yet"
     if last:
         made = (

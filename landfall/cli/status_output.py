@@ -1,4 +1,4 @@
-"""What `landfall ship status` and `landfall port status` say alike: sensors and what became of what they brought, other nodes, links."""
+"""The common part of `landfall ship status` and `landfall port status`: sensors and the outcome of their messages, other nodes, links."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from streams.link_budget.daily_budget import BYTES_A_MB
 
 TIMEOUT_S = 10.0
 KEYS = ("node", "link", "companions", "kept_here", "intake", "troubles")
-"""The keys that the status of a ship and of a port has at least."""
+"""Keys that the status of a ship and of a port has at least."""
 Told = Mapping[str, Any]
 
 
 def node_of(word: str, config: Path | None, hint: str, login: str | None = None) -> NodeAddress:
-    """The door of the node that `landfall <word>` runs by these settings, to be asked; `hint`: what to do when it refuses.
+    """Return the door of the node that `landfall <word>` runs by these settings; `hint`: what to do when it refuses.
 
-    `login`: the `Authorization` header of a person; without one it is asked as its own user on this machine. Raises RetryLater where the
-    node does not run.
-    """
+    `login`: the `Authorization` header of a person; without one the request is made as the node's own user on this machine. Raises
+    RetryLater where the node does not run."""
     settings: Any = settings_of(word, config)
     node = settings.node
     shown = login or f"Bearer {operator_token(node.folder)}"
@@ -39,7 +38,7 @@ def node_of(word: str, config: Path | None, hint: str, login: str | None = None)
 
 
 def show(told: Told, as_json: bool, lines: Callable[[Told], Iterable[str]], tables: Iterable[Table]) -> None:
-    """For people what `lines` makes of it and the tables that have rows, or for programs all of it as one line of JSON."""
+    """Print what `lines` makes of it and the tables that have rows for people, or all of it as one line of JSON for programs."""
     if as_json:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
         return
@@ -52,7 +51,7 @@ def show(told: Told, as_json: bool, lines: Callable[[Told], Iterable[str]], tabl
 
 
 def sensors(intake: Told) -> Iterator[str]:
-    """By which ways they come in, what became of what they brought since the node was started; and if so, why none is answered."""
+    """Yield the ways by which messages come in, and their outcome since the node was started; and if no sensor is answered, why."""
     port, broker = intake["mqtt_port"], intake["broker_connected"]
     ways = [] if port is None else [f"MQTT on port {port} ({intake['mqtt_clients']:,} connected)"]
     ways += [] if broker is None else [f"at a broker that is {'' if broker else 'not '}connected"]
@@ -64,7 +63,7 @@ def sensors(intake: Told) -> Iterator[str]:
 
 
 def others(told: Told, whose: str) -> Iterator[str]:
-    """Of the other nodes of this ship or port, if it has any: which is in session, and what it lacks of what is here."""
+    """Yield, for the other nodes of this ship or port, if it has any, which is in session, and what it lacks of what is here."""
     peers, words = told["link"]["peers"], []
     for name in told["companions"]:
         words.append(f"{name} in session, {_lacks(peers[name]):,} records still to send" if name in peers else f"{name} not in session")
@@ -73,18 +72,18 @@ def others(told: Told, whose: str) -> Iterator[str]:
 
 
 def kept_here(told: Told, where: str) -> Iterator[str]:
-    """Which streams nobody else has, because this node may not write them."""
+    """Yield the streams that no other node has, because this node may not write them."""
     if told["kept_here"]:
         yield f"kept {where} alone, because headquarters lets others write it: {', '.join(told['kept_here'])}"
 
 
 def troubles(told: Told) -> Iterator[str]:
-    """What is wrong at the node and wants somebody."""
+    """Yield what is wrong at the node and needs a person."""
     yield from (f"! {trouble}" for trouble in told["troubles"])
 
 
 def spent(link: Told) -> Iterator[str]:
-    """What was spent of each budget of a class of link, what passed each class, and what it cost."""
+    """Yield what was spent of each budget of a class of link, what passed each class, and what it cost."""
     for name, budget in link["budgets"].items():
         open_for = {"open": "open", "alerts": "for alerts alone until midnight UTC", "overdrawn": "overdrawn by alerts"}[budget["state"]]
         allowed = budget["bytes_per_day"] + budget["granted_bytes"]
@@ -105,7 +104,7 @@ def spent(link: Told) -> Iterator[str]:
 
 
 def sessions(link: Told) -> Table:
-    """A row for each peer in session: what passed, and what it still lacks of what is for it."""
+    """Return a table with a row for each peer in session: what passed, and what it still lacks of what is for it."""
     table = Table("link to", "class", "sent bytes", "received bytes", "sent records", "still to send", box=None, header_style="bold")
     for name, peer in link["peers"].items():
         counts = (peer["sent_bytes"], peer["received_bytes"], peer["sent_records"], _lacks(peer))
@@ -114,5 +113,5 @@ def sessions(link: Told) -> Table:
 
 
 def _lacks(peer: Told) -> int:
-    """How many records of what is for a peer are not known to be on its disk: those not yet sent, and those it has not acknowledged."""
+    """Return how many records for a peer are not known to be on its disk: those not yet sent, and those it has not acknowledged."""
     return int(peer["backlog_records"]) + int(peer["unacknowledged_records"])

@@ -161,13 +161,13 @@ def list_streams(
 
 
 def _print(told: Table | str) -> None:
-    """A table as wide as the terminal; where there is none, as wide as most of its lines are."""
+    """Print a table as wide as the terminal; where there is none, as wide as most of its lines are."""
     with writing(None):
         Console(width=None if Console().is_terminal else 200).print(told, markup=False)
 
 
 def _check(name: str) -> None:
-    """Raises Misuse for what can be neither a stream nor a pattern of streams."""
+    """Raise Misuse for what can be neither a stream nor a pattern of streams."""
     if not is_name_or_pattern(name):
         raise Misuse(
             f"{name!r} is no stream",
@@ -215,7 +215,7 @@ def _teaching(log: LogReader) -> list[str]:
 
 
 def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
-    """The registry's entries for the stream or pattern `name`, by version, as far as this node has received them."""
+    """Return the registry's entries for the stream or pattern `name`, by version, as far as this node has received them."""
     found = {}
     with opened(folder) as log:
         for stream in _teaching(log):
@@ -229,7 +229,7 @@ def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
 
 
 def _given(settings: list[str]) -> dict[str, Any]:
-    """`SETTING=VALUE` words as a definition's value; what the values may be, headquarters says."""
+    """Return `SETTING=VALUE` words as a definition's value; headquarters decides which values are valid."""
     given: dict[str, Any] = {}
     for word in settings:
         field, equals, text = word.partition("=")
@@ -261,7 +261,7 @@ def _number(field: str, text: str) -> float | int | None:
 
 
 def _own(client: httpx.Client, name: str) -> tuple[int, dict[str, Any]]:
-    """The version that stands of `name`, and the settings of its own in it: 0 and none when there never were any."""
+    """Return the current version of `name`, and its own settings in it: 0 and none when there never were any."""
     standing = _standing(client).get(name, {})
     return standing.get("version", 0), standing.get("value", {})
 

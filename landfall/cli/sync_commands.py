@@ -1,4 +1,4 @@
-"""`landfall sync`: blocks carried from node to node in a file, where no link will do."""
+"""`landfall sync`: blocks carried from node to node in a file, where no link is available."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from streams.model.identifiers import Origin, Position
 from streams.replication import Key, Load, Loaded, Terms
 
 OPENING_KEY_NAME = "opening-key"
-"""The file's name, next to the node's signing key."""
+"""Name of the file next to the node's signing key."""
 NOT_WHOLE = 1
 LINES_MAX = 20
 
@@ -145,7 +145,7 @@ def import_(
 
 
 class _Door:
-    """The running node, as files are taken into it."""
+    """The door of the running node, through which files are taken in."""
 
     def __init__(self, settings: NodeSettings, log: LogReader) -> None:
         self._log = log
@@ -165,7 +165,7 @@ class _Door:
 
 
 def node_settings(config: Path) -> NodeSettings:
-    """The node's part of a ship's, a port's or a customer's settings. Raises Misuse as `landfall ship`, `port` and `customer` do."""
+    """Return the node's part of a ship's, a port's or a customer's settings. Raises Misuse as `landfall ship`, `port` and `customer` do."""
     try:
         told: Any = tomllib.loads(config.read_text(ENCODING))
     except (OSError, ValueError):
@@ -180,7 +180,7 @@ def node_settings(config: Path) -> NodeSettings:
 
 
 def _terms(settings: NodeSettings, log: LogReader, other: str) -> Terms:
-    """What may travel between this node and `other`, by hand. Raises Misuse when it is not known."""
+    """Return what may travel between this node and `other`, by hand. Raises Misuse when `other` is not known."""
     peer = next((one.peer() for one in settings.known if one.node == other), None)
     if peer is None:
         raise Misuse(
@@ -196,9 +196,8 @@ def _terms(settings: NodeSettings, log: LogReader, other: str) -> Terms:
 
 
 def _signers(settings: NodeSettings, log: LogReader, given: Sequence[str]) -> dict[bytes, Terms]:
-    """Whose key is whose among the known nodes: as given, here or in the settings, else as the registry pins it, else as the node showed it
-    in its own session, else as it has signed with it before.
-    """
+    """Return the owner of each key among the known nodes: as given, here or in the settings, else as the registry pins it, else as the node
+    showed it in its own session, else as it has signed with it before."""
     person = trust_among(given, {peer.node for peer in settings.known}).before(settings.trust())
     told = person.before(registry_trust(log)).before(introduced_to(settings.folder))
     signed = signed_keys(log)

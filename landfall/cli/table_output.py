@@ -1,4 +1,5 @@
-"""Rows and files that a command writes for people and programs: text, JSON lines, CSV, Parquet; where that can not be, it says so."""
+"""Rows and files that a command writes for people and programs: text, JSON lines, CSV, Parquet. Where a format can not be written, it
+reports that."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ from streams.log import READ_RECORDS_MAX
 from streams.model.errors import Misuse
 
 EXACT_MAX = 1 << 53
-"""Up to here, and down to as much less than nothing, every whole number is a 64-bit float."""
+"""Largest magnitude up to which every whole number, positive or negative, is a 64-bit float."""
 _UNITS = {"_at_ms": "ms since 1970-01-01 UTC", "_ms": "ms", "_bytes": "B"}
 
 
 class Format(StrEnum):
-    """How rows are written."""
+    """The format of written rows."""
 
     TEXT = "text"
     JSON = "json"
@@ -40,7 +41,7 @@ class Format(StrEnum):
 
 Row = Mapping[str, Any]
 Tables = Callable[[], Iterator[pa.Table]]
-"""Gives rows, table after table; where their columns are not known before, the same rows each time it is called."""
+"""A function that returns rows, table after table; where their columns are not known before, the same rows each time it is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,8 @@ class Telling:
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[None]:
-    """While `path` (None: standard output) is being written; what goes to standard output has gone when it ends. An OSError becomes a
-    Misuse that names it, and so does a standard output that is closed.
-    """
+    """Run the block while `path` (None: standard output) is being written; standard output is flushed when it ends. An OSError becomes a
+    Misuse that names `path`, and so does a closed standard output."""
     if path is None and sys.stdout is None:
         raise Misuse("standard output is closed", hint="leave it open, or name a file with --output", code="output_closed")
     try:
@@ -81,9 +81,10 @@ def writing(path: Path | None) -> Iterator[None]:
 
 
 def write(tables: Tables, telling: Telling, format_: Format, output: Path | None) -> int:
-    """Every row in that format, to `output` or standard output; how many there were. A file stays as it was until all of it is written.
-    Raises Misuse when Parquet has no file to go to, or `output` can not be written.
-    """
+    """Write every row in that format, to `output` or standard output, and return how many there were. A file stays as it was until all of
+    it is written.
+
+    Raises Misuse when Parquet has no file to go to, or `output` can not be written."""
     check_output(format_, output)
     rows = 0
 
@@ -125,7 +126,7 @@ def check_output(format_: Format, output: Path | None) -> None:
 
 
 def say(sentence: str) -> None:
-    """What became of it, a line on standard output. Raises Misuse when that can not be written."""
+    """Write one sentence about the outcome, a line on standard output. Raises Misuse when that can not be written."""
     with writing(None):
         sys.stdout.write(sentence + "\n")
 
@@ -147,9 +148,8 @@ def _unfinished(output: Path) -> Path:
 
 @contextmanager
 def whole_file(output: Path) -> Iterator[Path]:
-    """Where to write what is `output` once the block ends: until then, and where it fails, that stays as it was. Raises Misuse where it can
-    not be written, or is a log's own.
-    """
+    """Yield where to write what is `output` once the block ends. Until then, and where the block fails, `output` stays as it was. Raises
+    Misuse where it can not be written, or is a log's own."""
     check_output(Format.JSON, output)
     with writing(output), _whole(output) as place:
         yield place or output
@@ -157,7 +157,8 @@ def whole_file(output: Path) -> Iterator[Path]:
 
 @contextmanager
 def _whole(output: Path | None) -> Iterator[Path | None]:
-    """Where to write `output` (None: standard output); what is written there is `output` once the block ends, and nothing if it fails."""
+    """Yield where to write `output` (None: standard output). What is written there is `output` once the block ends, and nothing if it
+    fails."""
     place = None if output is None else _unfinished(output)
     if output is None or place is None or place == output:
         yield output
@@ -183,7 +184,7 @@ def _write_lines(tables: Iterator[pa.Table], telling: Telling, format_: Format, 
 
 
 class _Screen(io.RawIOBase):
-    """Standard output for Arrow, which closes what it has written to: others write there yet, if only that it is full."""
+    """Standard output for Arrow, which closes what it has written to. Other code still writes there, if only that the disk is full."""
 
     def writable(self) -> bool:
         return True
@@ -227,7 +228,7 @@ def _exact_as_float(column: pa.ChunkedArray) -> bool:
 
 
 def _with_unit(field: pa.Field) -> pa.Field:
-    """The column, with the unit of its numbers where they have one: Parquet keeps it, as the field's metadata `unit`."""
+    """Return the column, with the unit of its numbers where they have one: Parquet keeps it, as the field's metadata `unit`."""
     if field.name in SIGNALS:
         unit = SIGNALS[field.name].unit
     else:

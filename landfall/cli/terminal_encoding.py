@@ -1,4 +1,4 @@
-"""Standard output, whatever its encoding: what that has no letters for is written as the escapes that JSON has for it."""
+"""Standard output in any encoding: characters that the encoding lacks are written as JSON's escapes for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 ESCAPED = "landfall.escaped"
 _REFUSING = ("strict", "surrogateescape")
-"""How Python meets what an encoding lacks where nobody has said how: it fails, or fails but for bytes of a name."""
+"""Python's default error handlers for characters that an encoding lacks: it fails, or fails except for bytes of a name."""
 
 
 def escape_what_is_not_encoded() -> None:
@@ -22,9 +22,8 @@ def escape_what_is_not_encoded() -> None:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """`text` and the end of its line, on standard output or standard error, as all else goes there: typer's own echo takes an ASCII one for
-    a mistake, and writes UTF-8.
-    """
+    """Write `text` and a line end to standard output or standard error, like all other output. typer's own echo takes an ASCII stream for a
+    mistake, and writes UTF-8."""
     stream = sys.stderr if err else sys.stdout
     stream.write(f"{text}\n")
     stream.flush()

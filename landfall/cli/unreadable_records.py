@@ -1,4 +1,4 @@
-"""What a copy holds and this version can not read, blocks of a newer version: which offsets those are, and what is reported of them."""
+"""Held records that this version can not read, in blocks of a newer version: their offsets, and the report of them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from streams.model.ranges import RangeSet
 
 NEWER = "a newer landfall reads them; here they are kept and passed on"
 UNREAD = 1
-"""How a command ends that left out what it could not read."""
+"""Exit code of a command that left out what it could not read."""
 
 
 def unread_of(
     log: LogReader, stream: str, origin: Origin, first: int = 0, *, since_at_ms: int | None = None, until_at_ms: int | None = None
 ) -> RangeSet:
-    """The offsets from `first` on that this copy holds in blocks of an encoding that is not known here, as it stands now; only of blocks
-    that may have order times since <= time < until (UTC ms). Raises what `LogReader.spans` raises.
-    """
+    """Return the offsets from `first` on that this copy holds, as it stands now, in blocks of an encoding that is not known here. Only
+    blocks that may have order times since <= time < until (UTC ms) count. Raises what `LogReader.spans` raises."""
     return RangeSet(
         (span.first, span.end)
         for span in log.spans(stream, origin, first)
@@ -32,14 +31,15 @@ def unread_of(
 
 
 def unread_words(stream: str, origin: Origin, unread: RangeSet) -> Iterator[str]:
-    """A sentence for each range of `unread`: what is left out, and why."""
+    """Yield a sentence for each range of `unread`: what is left out, and why."""
     for first, end in unread:
         offsets = f"offset {first:,}" if end - first == 1 else f"offsets {first:,} to {end - 1:,}"
         yield f"{stream}:{origin}: {offsets} can not be read here: their block is of a newer version"
 
 
 def unread_of_topic(log: LogReader, streams: Iterable[str], since_at_ms: int | None = None, until_at_ms: int | None = None) -> list[str]:
-    """A sentence for each range of `streams` that may hold more of any topic within since <= order time < until, and is not read here."""
+    """Return a sentence for each range of `streams` that may hold more of any topic within since <= order time < until, and is not read
+    here."""
     return [
         f"{words}; whether they have more of this is not known"
         for stream in streams
@@ -49,7 +49,7 @@ def unread_of_topic(log: LogReader, streams: Iterable[str], since_at_ms: int | N
 
 
 def end_of_unread(sentences: Iterable[str]) -> None:
-    """Report what was left out on standard error, with what to do, and end the command so. With nothing to report, return."""
+    """Report what was left out on standard error, with what to do, and end the command with UNREAD. With nothing to report, return."""
     if told := list(sentences):
         tell([*told, NEWER])
         raise typer.Exit(UNREAD)
