@@ -21,8 +21,8 @@ from streams.model.ranges import RangeSet
 
 @dataclass(frozen=True, slots=True)
 class NewRecords:
-    """What there is since the last look: `tables` of records not shown yet, and the messages on holes: which are filled by them, or will
-    never be, and before which it waits now. It also reports what came and can not be read here."""
+    """The news since the last look: `tables` of records not shown yet, and the messages on holes: which are filled by them, or will never
+    be, and before which it waits now. It also reports what came and can not be read here."""
 
     ended: list[str]
     tables: Tables
@@ -85,7 +85,7 @@ class LogFollower:
             yield f"{self._place(gap)} {'is' if gap.count == 1 else 'are'} not here yet ({self._amount(gap, one)}); {what}"
 
     def _ended(self, line: _Line, one: OriginLedger) -> Iterator[str]:
-        """Yield a message on each hole of which nothing is wanted any more."""
+        """Yield a message on each hole that wants nothing any more."""
         for gap in [gap for gap in line.holes if not one.wanted(RangeSet([(gap.first, gap.end)]))]:
             line.holes.remove(gap)
             lost = gap.count - one.held.within(gap.first, gap.end).count()

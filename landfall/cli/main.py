@@ -22,7 +22,7 @@ app = typer.Typer()
 """The words that are commands themselves."""
 DEMO, NODES, HEADQUARTERS, LOOKING = "See it at work", "Nodes, at sea and ashore", "Headquarters", "Look and manage"
 UMASK = 0o027
-"""What a process makes is for its user, for its group to read, and for nobody else: logs, tables, snapshots."""
+"""Mode mask: files that a process makes are for its user, for its group to read, and for nobody else: logs, tables, snapshots."""
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
 ]

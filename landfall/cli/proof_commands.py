@@ -67,8 +67,8 @@ VERDICTS = List(
         ListColumn.time("signed_at_ms", ""),
     )
 )
-"""What `verify` shows of each origin of a stream. Each range of `proven` is the first offset that is proven, and the first that is not any
-more."""
+"""List of what `verify` shows of each origin of a stream. Each range of `proven` is the first offset that is proven, and the first that is
+not any more."""
 COMPLETENESS = List(
     (
         ListColumn.text("topic"),
@@ -84,7 +84,7 @@ COMPLETENESS = List(
         ListColumn.time("longest_silence_until_at_ms", ""),
     )
 )
-"""What `completeness` shows. Where no interval is known, expected, thinned, missing and late are null."""
+"""List of what `completeness` shows. Where no interval is known, expected, thinned, missing and late are null."""
 
 
 @log_app.command("verify")
@@ -178,8 +178,8 @@ GAPS = List(
     ),
     nothing="nothing that this copy knows of is missing (whether what is held reads: `landfall log check`)",
 )
-"""What `gaps` shows of each gap. For programs `first` is the first offset that is missing, `end` the first that is not. `dropped_at`: of
-what is wanted, which nodes have reported that they keep it no more, each with its floor and why."""
+"""List of what `gaps` shows of each gap. For programs `first` is the first offset that is missing, `end` the first that is not.
+`dropped_at`: of what is wanted, which nodes have reported that they keep it no more, each with its floor and why."""
 
 
 @log_app.command("gaps")

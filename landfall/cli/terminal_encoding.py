@@ -13,8 +13,8 @@ _REFUSING = ("strict", "surrogateescape")
 
 
 def escape_what_is_not_encoded() -> None:
-    """From now on every text can be written to standard output: of what its encoding lacks (of UTF-8 half a surrogate pair alone) each
-    letter is `\\uXXXX`, so that JSON stays the JSON it is. Where PYTHONIOENCODING says itself what becomes of such letters, that holds.
+    """Let every text be written to standard output from now on. A character that its encoding lacks (in UTF-8 only half a surrogate pair)
+    is written as `\\uXXXX`, so that JSON stays the same JSON. Where PYTHONIOENCODING sets an error handler itself, that one is used.
     """
     codecs.register_error(ESCAPED, _escaped)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in _REFUSING:

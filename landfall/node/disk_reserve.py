@@ -31,7 +31,7 @@ class Reserve:
         return True
 
     def spend(self) -> bool:
-        """Free the space. Return whether there was any."""
+        """Free the space, and return whether there was any."""
         try:
             self._path.unlink()
         except OSError:

@@ -1,4 +1,4 @@
-"""Writes of a node into streams that it may not originate: refused where the writer can be notified, else kept here, counted and
+"""The writes of a node into streams that it may not originate: refused where the writer can be notified, else kept here, counted and
 reported."""
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Originating:
                 self._keep(parent_of(append.stream))
 
     def kept_here(self) -> list[str]:
-        """Return the streams of which this node has records of its own and may write none: other nodes do not get the records they lack."""
+        """Return the streams that hold records of this node and that it may not write: other nodes do not get the records they lack."""
         return sorted(self._kept)
 
     def redefined(self) -> None:
@@ -110,7 +110,7 @@ class Originating:
             await self._note(noting)
 
     async def _note(self, noting: Noting) -> None:
-        """Note what is kept here after it was reported. A node that is killed between the two reports it twice, never zero times."""
+        """Record what is kept here after it was reported. A node that is killed between the two reports it twice, never zero times."""
         if (kept := set(self._kept)) != self._noted:
             await noting([Append(CONSUMERS, to_batch([Record(KEPT_HERE, body={"streams": sorted(kept)})]))])
             self._noted = kept

@@ -95,7 +95,7 @@ class Work(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether the process is well, as /healthz answers it."""
+        """Readiness of the process, as /healthz answers it."""
         ...
 
     def start(self) -> None:
@@ -120,10 +120,9 @@ def teller_of(settings: TellingSettings, metrics: Metrics, clock: Clock, standin
 
 @contextmanager
 def running(metrics: Metrics, settings: TellingSettings, standing: Standing = dict[str, Any]) -> Iterator[Running]:
-    """While the block runs, let the process `metrics.process` follow the fleet's clock and report on itself, also the error that ends it.
+    """Let the process `metrics.process` follow the fleet's clock and report on itself while the block runs, also the error that ends it.
 
-    Raises RetryLater when the clock does not answer.
-    """
+    Raises RetryLater when the clock does not answer."""
     with following(settings.clock) as clock, teller_of(settings, metrics, clock, standing) as teller:
         try:
             yield Running(clock, metrics, teller)

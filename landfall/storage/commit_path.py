@@ -35,7 +35,7 @@ class LogWriter:
         self._place, self._marker, self._limits = place, place.marker, limits
         self._marker_due = 0
         self.opening_bytes = 0
-        """How long the checkpoint is that the segment begins with; 0 where an earlier process wrote it."""
+        """Length of the checkpoint that the segment begins with, bytes; 0 where an earlier process wrote it."""
         self.book = opened.book
         self._index = opened.index
         self._segments = SegmentWriter(place.path, place.disk, opened.segment, opened.end)
@@ -88,7 +88,7 @@ class LogWriter:
             self.refresh_marker()
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
-        """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
+        """Mark offsets `first .. end - 1`, which do not verify, as wanted again. Raises RetryLater when the index can not be written."""
         changed = self.book.line(key).without(first, end)
         self._index.set_aside(key, first, end, changed)
         self.book.set_lines({key: changed})

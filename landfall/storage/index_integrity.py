@@ -1,4 +1,4 @@
-"""Checks that the bytes of the index's two files are as SQLite left them, even where SQLite would ignore the difference silently.
+"""The check that the bytes of the index's two files are as SQLite left them, even where SQLite would ignore the difference silently.
 
 The write-ahead log has its own checksums (https://www.sqlite.org/walformat.html): SQLite takes it up to the first frame that does not
 verify. The database has none, so a digest of it is kept as it was last written. The digest is made only where the write-ahead log is

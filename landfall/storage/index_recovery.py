@@ -1,4 +1,4 @@
-"""Checks that a log's index has all that is in the log's files. Where it does not, a program that reads the folder on its own gets a
+"""The check that a log's index has all that is in the log's files. Where it does not, a program that reads the folder on its own gets a
 separate index.
 
 The node brings its index up to date when it starts. Until then, the index alone may report less than what was acknowledged: as after a

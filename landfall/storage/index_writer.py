@@ -46,7 +46,7 @@ CREATE TABLE openings (node TEXT, generation INTEGER PRIMARY KEY, predecessor IN
 CREATE TABLE followed (topic TEXT PRIMARY KEY, next INTEGER, sum INTEGER) WITHOUT ROWID;
 """
 WAL_BYTES_MAX = 64 << 20
-"""Size of SQLite's write-ahead log, bytes, above which a commit itself brings it into the database; upkeep does so long before. Where a
+"""Size of SQLite's write-ahead log, bytes, above which a commit itself brings it into the database; upkeep does that much earlier. Where a
 reader that stands still keeps the file from starting again, a commit does so after each further WAL_BYTES_MAX."""
 _bringing_down = threading.Lock()
 

@@ -336,7 +336,7 @@ class KeptLog(IndexedReader):
         check_node(self._node, openings[-1].node if openings else None, where)
 
     def _enter(self, doubt: str | None) -> None:
-        """Go on with the present generation, or open a new one because of `doubt`."""
+        """Continue with the present generation, or open a new one because of `doubt`."""
         if doubt is None:
             self._keeper.refresh_marker()
         else:

@@ -53,11 +53,11 @@ took up its memory."""
 
 
 class IndexedReader(IndexView, ABC):
-    """Reads a node's log through its index from any process. The view is consistent, never blocks the log's writer and changes nothing.
+    """A reader of a node's log through its index, from any process. The view is consistent, never blocks the log's writer and changes
+    nothing.
 
     Each kind of log says where a block's bytes come from. What does not verify raises Corrupt: only the log's own process can set it aside
-    and fetch it again. A reader with `passed_over` reports it and continues.
-    """
+    and fetch it again. A reader with `passed_over` reports it and continues."""
 
     def __init__(
         self,
@@ -292,7 +292,7 @@ class IndexedReader(IndexView, ABC):
         return None
 
     def _piece_rows(self, asked: TopicQuery, parts: Parts, piece: Piece) -> Iterator[TopicRows]:
-        """The piece's rows of the topic; nothing when it has none, or can not be read here."""
+        """Yield the piece's rows of the topic; nothing when it has none, or can not be read here."""
         if not asked.may_be_in(piece):
             return
         try:
@@ -308,7 +308,7 @@ class IndexedReader(IndexView, ABC):
             self._set_aside(asked.key, piece, problem)
 
     def _topic_of(self, asked: TopicQuery, read: ReadBytes, piece: Piece) -> TopicRows | None:
-        """The piece's rows of the topic, reading no more of its block than that takes. Raises Corrupt, Moved."""
+        """Return the piece's rows of the topic, without reading more of its block than that takes. Raises Corrupt, Moved."""
         head, rows = self._open.topic_rows(piece.location, read, asked.topic, outline_in(piece.topics))
         _check_place(asked.key, piece, head)
         if rows is None or (piece.first, piece.end) == (head.first, head.end):
@@ -316,7 +316,7 @@ class IndexedReader(IndexView, ABC):
         return rows.where((rows.offsets >= piece.first) & (rows.offsets < piece.end))
 
     def _verified(self, key: LineKey, piece: Piece, data: bytes | Corrupt) -> Block | None:
-        """The block that holds `piece`; None when it does not verify and is set aside."""
+        """Return the block that holds `piece`; None when it does not verify and is set aside."""
         try:
             if isinstance(data, Corrupt):
                 raise data

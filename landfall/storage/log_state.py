@@ -109,7 +109,7 @@ class Book:
         self.produced: dict[tuple[str, str], Produced] = {}
         self.openings: list[Opening] = []
         self.followed: dict[str, int] = {}
-        """Of a log in a Kafka: the next record of each Kafka topic that was not looked at yet."""
+        """Next record of each Kafka topic that was not read yet, for a log in Kafka."""
 
     def copy(self) -> Book:
         """Return another book with the same state. Changes that it takes do not change this one."""

@@ -15,7 +15,7 @@ from streams.model.ledger import OriginLedger
 from streams.model.ranges import RangeSet
 
 PassedOver = Callable[[str], None]
-"""Receives a sentence about offsets whose block does not verify. They count as not held from then on."""
+"""A function that receives a sentence about offsets whose block does not verify. They count as not held from then on."""
 
 Found = TypeVar("Found")
 

@@ -139,7 +139,7 @@ class SegmentWriter:
         self._log = log
         self._disk = disk
         self.place = number, end
-        """The file, and where the next frame goes in it: of one and the same moment, for who reads it without the log's lock."""
+        """The file, and where the next frame goes in it, both of one moment, for readers without the log's lock."""
         path = file_path(log, number)
         with ExitStack() as undo:
             try:

@@ -1,5 +1,5 @@
-"""What is kept of a block's topics next to the block's place: a filter of at most a byte a topic and at least eight bytes, or, for very
-many topics, an outline."""
+"""The filter or outline of a block's topics, kept next to the block's place: a filter has at most a byte a topic and at least eight bytes;
+an outline stands for very many topics."""
 
 from __future__ import annotations
 

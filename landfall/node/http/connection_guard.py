@@ -100,7 +100,7 @@ class Doorkeeper:
             self._let_go(len(self._strangers))
 
     def look(self) -> int:
-        """Disconnect strangers that have waited too long, or are too many. Return how many there were."""
+        """Disconnect strangers that have waited too long, or are too many, and return how many there were."""
         now_s = self._now_s()
         self._forget_closed()
         late = sum(now_s - came_s > ASKS_WITHIN_S for _, came_s in self._strangers.values())

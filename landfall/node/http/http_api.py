@@ -49,7 +49,7 @@ from streams.retention.known_holdings import HOMES
 
 ROWS = 10_000
 RETRY_AFTER_S, CROWDED_RETRY_AFTER_S = "1", "5"
-"""When to ask again after a 503, and after a 429, seconds."""
+"""Time after which to ask again after a 503, and after a 429, seconds."""
 HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
 """Fields that /healthz shows without a credential."""
 WAIT_MS_MAX = 30_000

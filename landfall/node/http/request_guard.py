@@ -28,7 +28,7 @@ _PRINCIPAL = web.RequestKey("principal", Principal)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a route needs its caller to be allowed: `verb` on `stream`. `{stream}`: the stream that its path names. None: the streams that
+    """The right that a route needs of its caller: `verb` on `stream`. `{stream}`: the stream that its path names. None: the streams that
     its handler finds in the request and checks with `must`, one by one. `person`: the caller is a person, whose name is recorded."""
 
     verb: Verb

@@ -9,7 +9,7 @@ BULK_BYTES = 1 << 20
 PAUSE_S = 2.0
 """Time without any part of a backlog after which the backlog is over, seconds."""
 WAITS_S_MAX = 60.0
-"""How long after a backlog began work in the background continues concurrently with it, seconds. A backlog that never ends thus keeps
+"""Maximum time after the beginning of a backlog for which background work waits for it, seconds. A backlog that never ends thus keeps
 nothing undone."""
 
 

@@ -14,7 +14,7 @@ REASON = "two processes come under one node's name"
 REPORTED_EVERY_S = 3_600.0
 """The minimum time between two reports of one name, seconds."""
 SHOWN_S = 600.0
-"""How long after its last refusal a pair is shown in `status`, seconds."""
+"""Time after its last refusal for which a pair is shown in `status`, seconds."""
 _HINT = "stop one of them; a copied machine needs a name and a key of its own"
 
 
@@ -54,7 +54,7 @@ class Twins:
         self._note(self._node, peer, str(details["standing_address"]), str(details["refused_address"]))
 
     def status(self) -> list[dict[str, Any]]:
-        """Return the pairs of which one was refused in the last SHOWN_S, each with the fields of Twin."""
+        """Return the pairs with a refusal in the last SHOWN_S, each with the fields of Twin."""
         now_s = self._clock.monotonic_s()
         return [asdict(seen.twin) for _, seen in sorted(self._seen.items()) if now_s - seen.last_s < SHOWN_S]
 

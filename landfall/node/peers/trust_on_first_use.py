@@ -55,9 +55,8 @@ class Introductions:
         return self._trust
 
     def heard(self, node: str, keys: Sequence[bytes], known: Callable[[str], Trust]) -> None:
-        """Take the keys that `node` shows in its own session, the first of which it signs with now. The first keys it ever showed are kept,
-        durably. Another key is reported, once, where it is not `known` otherwise.
-        """
+        """Take the keys that `node` shows in its own session; it signs with the first of them now. The first keys it ever showed are kept,
+        durably. Another key is reported, once, where it is not `known` otherwise."""
         if not keys:
             return
         if node not in self._trust.keys:
@@ -90,7 +89,7 @@ class Introductions:
         return own or (one is not None and other is not None and companions(one, other))
 
     def tell_unknown(self, known: Callable[[str], Trust]) -> None:
-        """Log the nodes of which no key is known yet, at the start."""
+        """Log the nodes without a known key, at the start."""
         if unknown := sorted(node for node in self.peers if not known(node).keys):
             _log.warning(
                 "no key is known of %s: what others than headquarters bring in such a name, and is acted upon, is not believed until that "

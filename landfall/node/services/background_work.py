@@ -13,7 +13,7 @@ Background = Callable[[], Awaitable[None]]
 AGAIN_S = 5.0
 """Time after a failure until the work is restarted, seconds."""
 WELL_S = 60.0
-"""How long the work must go well before its next failure is reported again, seconds."""
+"""Time for which the work must go well before its next failure is reported again, seconds."""
 
 
 async def keep_going(name: str, work: Background, metrics: Metrics, report: Callable[..., None]) -> None:

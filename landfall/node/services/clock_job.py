@@ -27,7 +27,7 @@ LOOK_EVERY_S = 1.0
 KEPT_EVERY_S = 3_600.0
 """The minimum time between two writes of the last confirmed time, seconds."""
 SHOWN_S = 86_400.0
-"""How long a step is shown in `status`, seconds."""
+"""Time for which a step is shown in `status`, seconds."""
 REPORTS_MAX, REPORTS_WITHIN_S = 20, 86_400.0
 """Maximum number of steps reported within so many seconds; more are counted (`clock_steps`)."""
 CODE = "clock_stepped"

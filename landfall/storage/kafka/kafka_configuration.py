@@ -1,4 +1,4 @@
-"""What all clients of Kafka share: their configuration, and the meaning of their errors here."""
+"""The common part of all clients of Kafka: their configuration, and the meaning of their errors here."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@ consumer group.
 
 A process that is gone loses it after SESSION_MS, and another gets it; a process that joins takes it from none. The lease only decides who
 may begin. Kafka's transactions ensure that no two write at once: they fence every producer but the last of a name. A producer that is
-fenced does not know by which other: it may be an earlier one of its own process, a request of which came late. So the group is asked who
-has the turn."""
+fenced does not know by which other: it may be an earlier one of its own process, a request of which came late. So the process asks the
+group which member has the turn."""
 
 from __future__ import annotations
 

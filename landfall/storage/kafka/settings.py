@@ -62,12 +62,11 @@ def _own_prefix(text: str) -> str:
 
 
 class KafkaAccess(SettingsTable):
-    """How to reach Kafka.
+    """The access to Kafka.
 
     * `brokers`: `host:port,host:port`, IPv6 as `[::1]:9092`.
     * `username`, `password`, `mechanism`: a SASL login.
-    * `tls_ca`: PEM file; with it the connection uses TLS.
-    """
+    * `tls_ca`: PEM file; with it the connection uses TLS."""
 
     brokers: Annotated[str, AfterValidator(check_addresses)]
     username: UserName

@@ -48,7 +48,7 @@ class LogTransactions:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a producer to write with."""
+        """True while there is a producer to write with."""
         return self._producer is not None
 
     def connect(self) -> None:
