@@ -85,7 +85,8 @@ def ask_ship(
 
 def _agreed(cost: float) -> float | None:
     """Return the price to which the person at the terminal agrees; None where they do not, or nobody is there. A repeated request may be a
-    byte larger."""
+    byte larger.
+    """
     at_most = ceil(cost * AGREED_TO * 10_000) / 10_000
     return at_most if sys.stdin.isatty() and typer.confirm(f"Bring it, for at most {at_most:,.4f}?") else None
 
@@ -116,7 +117,8 @@ def _pages(client: httpx.Client) -> Any:
 
 def _waits(client: httpx.Client, one: dict[str, Any]) -> str:
     """Return a sentence on a question that waits. The ship may have no link now, or no node at all: the time of its last position indicates
-    which."""
+    which.
+    """
     ships = answer_of(client, "GET", "/api/fleet")["ships"]
     heard_at_ms = next((ship["heard_at_ms"] for ship in ships if ship["imo"] == one["ship"]), None)
     heard = "headquarters has no position of the ship: does it have a node?"

@@ -29,7 +29,8 @@ from streams.model.errors import Misuse
 
 SAME_CALL_MS = 3 * 86_400_000
 """Maximum difference of sailing times, milliseconds, within which a plan of the last call's port corrects that call. Any other plan begins
-the next call."""
+the next call.
+"""
 ALL, NONE, REEFERS = "all", "none", "reefers"
 
 bayplan_app = typer.Typer(
@@ -140,7 +141,8 @@ def next_call(calls: Sequence[dict[str, Any]], port: str, departs_at_ms: int) ->
     next.
 
     `calls`: the known calls, in order, with `call`, `port` and `departs_at_ms` (UTC ms). Raises Misuse when the plan sails before the last
-    one."""
+    one.
+    """
     if not calls:
         return 1
     last = calls[-1]
@@ -246,7 +248,8 @@ def _completed(plan: BayPlan, ship: str, port: str, departs: str) -> BayPlan:
 
 def _tracked(boxes: Iterable[Stowed], trackers: str) -> Iterator[Stowed]:
     """Yield the boxes, each with whether it carries a tracker. Raises Misuse when `trackers` is neither a known word nor a file of
-    numbers."""
+    numbers.
+    """
     if not trackers:
         yield from boxes
         return

@@ -74,7 +74,8 @@ def show(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificat
 
 def _write(folder: Path, made: Mapping[str, KeyAndCertificate]) -> None:
     """Write both files of each certificate, durably; only the owner may read keys. Raises Misuse when a file exists already: nothing is
-    written then."""
+    written then.
+    """
     wanted = {name: (folder / f"{name}.key", folder / f"{name}.pem") for name in made}
     for path in (path for paths in wanted.values() for path in paths):
         if path.exists():

@@ -149,7 +149,8 @@ def run_demo(fleet: Fleet, *, fresh: bool) -> None:
     there.
 
     Raises Misuse, before anything is deleted or started, for everything that would stop it later; RetryLater when a process does not come
-    up."""
+    up.
+    """
     if found := list(hindrances(fleet, fresh=fresh)):
         raise Misuse(
             "before the demo can start:\n" + "\n".join(f"- {one}" for one in found) + "\n",
@@ -180,7 +181,8 @@ def hindrances(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
     """Yield what would stop the demo later, each in a sentence with what to do.
 
     It may be ports in use, a story that can not be played, or not here, a foreign folder, a folder that Delta can not read, or too little
-    disk."""
+    disk.
+    """
     yield from local_ports.in_use(fleet.doors.all())
     yield from unplayable(fleet, fresh=fresh)
     folder = fleet.folder
@@ -253,7 +255,8 @@ def again_as_typed(fleet: Fleet) -> str:
 def prepare(folder: Path, *, fresh: bool) -> None:
     """Make the folder, empty when `fresh`. Raises Misuse rather than delete a folder that is not a demo's.
 
-    The folder is marked as a demo's at every instant: whatever ends the deletion, the next start can continue it."""
+    The folder is marked as a demo's at every instant: whatever ends the deletion, the next start can continue it.
+    """
     if is_foreign(folder):
         raise Misuse(f"{folder} holds something that is no demo's", hint="name another folder with --folder", code="folder_of_another")
     folder.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,8 @@ Username = Annotated[str, typer.Option("--username", "-u", help="Name of your ac
 @contextmanager
 def headquarters(api: str, username: str, password_file: Path | None) -> Iterator[httpx.Client]:
     """Yield a client of headquarters' API, logged in with a password from `read_password`. Raises RetryLater when the API is away, Misuse
-    for its refusals."""
+    for its refusals.
+    """
     password = read_password(password_file)
     with httpx.Client(base_url=api, timeout=TIMEOUT_S, trust_env=False) as client:
         token = answer_of(client, "POST", "/api/token", data={"username": username, "password": password})["access_token"]

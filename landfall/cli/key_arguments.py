@@ -35,7 +35,8 @@ def given_trust(keys: Sequence[str], nodes: Collection[str]) -> Trust:
 def trust_among(keys: Sequence[str], nodes: Collection[str]) -> Trust:
     """Return the keys that a person gives where only those of `nodes` count: none is given for nothing.
 
-    Raises Misuse for an invalid key, a `--key` of none of `nodes`, and one that does not say to which of several nodes it belongs."""
+    Raises Misuse for an invalid key, a `--key` of none of `nodes`, and one that does not say to which of several nodes it belongs.
+    """
     for key in keys:
         named = {node for node, _ in _read(key)}
         here = ", ".join(sorted(nodes)) or "nobody"

@@ -22,7 +22,8 @@ UNSEEN_WIDTH = 1_000
 class ListColumn:
     """One column: its name with the unit last, its heading for people, the text of a value for people, its type.
 
-    `nested`: its values are lists and objects; in CSV and Parquet they are JSON text, as a record's body is."""
+    `nested`: its values are lists and objects; in CSV and Parquet they are JSON text, as a record's body is.
+    """
 
     name: str
     heading: str

@@ -70,7 +70,8 @@ ORIGINS = List(
     )
 )
 """List of what `ls` shows of each origin of a stream. `unproven`: the number of held records past what the origin has signed; none where it
-never signs."""
+never signs.
+"""
 
 
 @log_app.command("ls")

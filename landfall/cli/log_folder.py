@@ -110,7 +110,8 @@ def _named(stream: str) -> str:
 def floors_why(folder: Path, log: LogReader, stream: str) -> Mapping[Origin, str]:
     """Return the reasons for the floors of the log in `folder` (`streams/retention/floor_reasons.py`), of each origin that has a floor.
 
-    They are the reports of the node whose folder it is; for a copy apart from its node, those of any node."""
+    They are the reports of the node whose folder it is; for a copy apart from its node, those of any node.
+    """
     node = next((name for place in (folder, folder.parent) if (name := marked_node(place / "marker"))), None)
     told = starts_of(log, stream, None if node is None else {node})
     return {origin: told.get(origin, UNSAID) for origin, one in log.ledger(stream).items() if one.floor}

@@ -22,7 +22,8 @@ from streams.model.ranges import RangeSet
 @dataclass(frozen=True, slots=True)
 class NewRecords:
     """The news since the last look: `tables` of records not shown yet, and the messages on holes: which are filled by them, or will never
-    be, and before which it waits now. It also reports what came and can not be read here."""
+    be, and before which it waits now. It also reports what came and can not be read here.
+    """
 
     ended: list[str]
     tables: Tables
@@ -43,7 +44,8 @@ class LogFollower:
     Records are shown in offset order within each origin, up to its first hole. With `past_holes` they are also shown beyond it, and records
     of a hole that come later are shown then. Offsets that are gone or below the floor are no holes. Offsets that this version can not read
     are no holes either: they are reported and passed over. `clock` gives the time since which a hole is waited for. Only one look at a
-    time."""
+    time.
+    """
 
     def __init__(self, log: LogReader, stream: str, clock: Clock, *, past_holes: bool = False) -> None:
         self._log, self._stream, self._clock, self._past_holes = log, stream, clock, past_holes

@@ -24,7 +24,8 @@ class Held:
     """The held rows of stream `stream` of `log`, by `ledger`: of each origin the offsets `rows_of`, and `unread_of` that this version can
     not read.
 
-    `past_holes`: all that is held; else up to each origin's first hole."""
+    `past_holes`: all that is held; else up to each origin's first hole.
+    """
 
     log: LogReader
     stream: str
@@ -45,7 +46,8 @@ class Held:
     def rows(self, topics: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the same rows each time, however the log grows meanwhile, in offset order within each origin; only of `topics`, if given.
 
-        Without any row, yield the columns."""
+        Without any row, yield the columns.
+        """
         yield merged([])
         for origin, ranges in self.rows_of.items():
             for first, end in ranges:

@@ -22,7 +22,8 @@ def read_password(file: Path | None, *, twice: bool = False) -> str:
     """Return the first line of `file`. Without a file, ask for it (`twice`: and once more), or read it from standard input where that is no
     terminal.
 
-    Raises Misuse for a file that can not be read, and for an empty password."""
+    Raises Misuse for a file that can not be read, and for an empty password.
+    """
     if file is not None:
         try:
             password = file.read_text(ENCODING).partition("\n")[0]

@@ -140,7 +140,8 @@ def line_for(words: Sequence[str] = ()) -> typer.Typer:
     """Return the command line. It is whole, unless the first of `words` is known: then as much as that needs, because loading the rest
     takes a second.
 
-    The whole has the commands whose packages this machine has. Raises NotInstalled for a known first word whose packages are missing."""
+    The whole has the commands whose packages this machine has. Raises NotInstalled for a known first word whose packages are missing.
+    """
     line = typer.Typer(
         name="landfall",
         help=(

@@ -15,7 +15,8 @@ from streams.model.errors import Misuse, RetryLater
 class NodeAddress:
     """The receiver of a request: its name, its address, what to do when it can not be reached and when it refuses, and the timeout.
 
-    `shown`: the `Authorization` header for the door; none where only the time is asked."""
+    `shown`: the `Authorization` header for the door; none where only the time is asked.
+    """
 
     name: str
     url: str
@@ -28,7 +29,8 @@ class NodeAddress:
         """Return its answer, an object with at least these `keys`.
 
         Raises RetryLater when there is no answer. Raises Misuse when the address is invalid, when something else answers there, and with
-        its own sentence (and hint, where it gives one) when it refuses."""
+        its own sentence (and hint, where it gives one) when it refuses.
+        """
         headers = {} if self.shown is None else {"Authorization": self.shown}
         try:
             answer = httpx.request(method, self.url + path, headers=headers, json=body, timeout=self.timeout_s, trust_env=False)

@@ -65,7 +65,8 @@ def schema_text() -> str:
 
 def findings(payload: bytes, decoder: str, believed: range) -> tuple[list[str], list[str]]:
     """Return what of a payload intake refuses, and why; and what it accepts and flags, where device times in `believed` (UTC ms) are
-    believed. Raises Misuse when there is no such decoder."""
+    believed. Raises Misuse when there is no such decoder.
+    """
     payloads, problems = [payload], []
     if decoder:
         try:

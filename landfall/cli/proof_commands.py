@@ -68,7 +68,8 @@ VERDICTS = List(
     )
 )
 """List of what `verify` shows of each origin of a stream. Each range of `proven` is the first offset that is proven, and the first that is
-not any more."""
+not any more.
+"""
 COMPLETENESS = List(
     (
         ListColumn.text("topic"),
@@ -179,7 +180,8 @@ GAPS = List(
     nothing="nothing that this copy knows of is missing (whether what is held reads: `landfall log check`)",
 )
 """List of what `gaps` shows of each gap. For programs `first` is the first offset that is missing, `end` the first that is not.
-`dropped_at`: of what is wanted, which nodes have reported that they keep it no more, each with its floor and why."""
+`dropped_at`: of what is wanted, which nodes have reported that they keep it no more, each with its floor and why.
+"""
 
 
 @log_app.command("gaps")

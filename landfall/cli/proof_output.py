@@ -97,7 +97,8 @@ def completeness_row(topic: str, found: Completeness) -> Row:
 def completeness_words(counted: Row, *, tells_all: bool = True, by: str = "") -> Iterator[str]:
     """Yield the text of such a row: how much of what should have been reported is there, and the longest silence.
 
-    `tells_all`: whether no reading may be in runs that are not shown. `by`: the source of the expected interval."""
+    `tells_all`: whether no reading may be in runs that are not shown. `by`: the source of the expected interval.
+    """
     if counted["interval_ms"] is None:
         yield f"{many(counted['held'], 'reading')} held; how often there should be one is not known"
     else:
@@ -139,7 +140,8 @@ def _section_words(section: SectionFinding, until_at_ms: int) -> Iterator[str]:
 
 def _later(signed: Sequence[Statement], settled_at_ms: int) -> str:
     """Return whether anything of the span may have come after these statements. A reading received at `settled_at_ms` is too late for
-    that."""
+    that.
+    """
     if any(end.at_ms < settled_at_ms for end in signed):
         return f"readings of this time are taken until {utc(settled_at_ms)}, if they come so late"
     return "by its clock that is too late to be of this time"

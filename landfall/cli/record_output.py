@@ -125,7 +125,8 @@ def _told(value: Any, name: str = "") -> str:
 
 def _printable(text: str) -> str:
     """Return a text as it is, unless it would affect a terminal or be taken for more than one text: any program may have sent the
-    payload."""
+    payload.
+    """
     return text if text.isprintable() and "  " not in text else json.dumps(text)
 
 

@@ -251,7 +251,8 @@ def _lines(given: list[str]) -> dict[str, str]:
 @dataclass(frozen=True, slots=True)
 class CrewLogin:
     """The login of a person to a ship's node: the node's settings, the person's user name, and the file of the password, if not to be asked
-    for."""
+    for.
+    """
 
     config: Path | None
     user: str

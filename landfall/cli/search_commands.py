@@ -99,7 +99,8 @@ def _segment(lost: list[str]) -> LossSegment:
 
 def weather_given(wind: str, current: str, forecast: Path | None, at_ms: int) -> Forecast:
     """Return wind and current as the options give them: a file's, or by hand from `at_ms` (UTC ms) on. Raises Misuse for neither, for both,
-    and for a file that does not read."""
+    and for a file that does not read.
+    """
     return _by_hand(wind, current, at_ms) if forecast is None else _from_file(forecast, wind, current)
 
 

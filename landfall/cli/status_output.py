@@ -29,7 +29,8 @@ def node_of(word: str, config: Path | None, hint: str, login: str | None = None)
     """Return the door of the node that `landfall <word>` runs by these settings; `hint`: what to do when it refuses.
 
     `login`: the `Authorization` header of a person; without one the request is made as the node's own user on this machine. Raises
-    RetryLater where the node does not run."""
+    RetryLater where the node does not run.
+    """
     settings: Any = settings_of(word, config)
     node = settings.node
     shown = login or f"Bearer {operator_token(node.folder)}"

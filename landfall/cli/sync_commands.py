@@ -196,8 +196,9 @@ def _terms(settings: NodeSettings, log: LogReader, other: str) -> Terms:
 
 
 def _signers(settings: NodeSettings, log: LogReader, given: Sequence[str]) -> dict[bytes, Terms]:
-    """Return the owner of each key among the known nodes: as given, here or in the settings, else as the registry pins it, else as the node
-    showed it in its own session, else as it has signed with it before."""
+    """Return the owner of each key among the known nodes. The first source that has a key counts: keys given here or in the settings, the
+    registry's pins, the keys that the node showed in its own session, the keys that it has signed with before.
+    """
     person = trust_among(given, {peer.node for peer in settings.known}).before(settings.trust())
     told = person.before(registry_trust(log)).before(introduced_to(settings.folder))
     signed = signed_keys(log)

@@ -1,5 +1,6 @@
 """Rows and files that a command writes for people and programs: text, JSON lines, CSV, Parquet. Where a format can not be written, it
-reports that."""
+reports that.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ class Telling:
 @contextmanager
 def writing(path: Path | None) -> Iterator[None]:
     """Run the block while `path` (None: standard output) is being written; standard output is flushed when it ends. An OSError becomes a
-    Misuse that names `path`, and so does a closed standard output."""
+    Misuse that names `path`, and so does a closed standard output.
+    """
     if path is None and sys.stdout is None:
         raise Misuse("standard output is closed", hint="leave it open, or name a file with --output", code="output_closed")
     try:
@@ -84,7 +86,8 @@ def write(tables: Tables, telling: Telling, format_: Format, output: Path | None
     """Write every row in that format, to `output` or standard output, and return how many there were. A file stays as it was until all of
     it is written.
 
-    Raises Misuse when Parquet has no file to go to, or `output` can not be written."""
+    Raises Misuse when Parquet has no file to go to, or `output` can not be written.
+    """
     check_output(format_, output)
     rows = 0
 
@@ -149,7 +152,8 @@ def _unfinished(output: Path) -> Path:
 @contextmanager
 def whole_file(output: Path) -> Iterator[Path]:
     """Yield where to write what is `output` once the block ends. Until then, and where the block fails, `output` stays as it was. Raises
-    Misuse where it can not be written, or is a log's own."""
+    Misuse where it can not be written, or is a log's own.
+    """
     check_output(Format.JSON, output)
     with writing(output), _whole(output) as place:
         yield place or output
@@ -158,7 +162,8 @@ def whole_file(output: Path) -> Iterator[Path]:
 @contextmanager
 def _whole(output: Path | None) -> Iterator[Path | None]:
     """Yield where to write `output` (None: standard output). What is written there is `output` once the block ends, and nothing if it
-    fails."""
+    fails.
+    """
     place = None if output is None else _unfinished(output)
     if output is None or place is None or place == output:
         yield output

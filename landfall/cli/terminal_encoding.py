@@ -23,7 +23,8 @@ def escape_what_is_not_encoded() -> None:
 
 def say(text: str, *, err: bool = False) -> None:
     """Write `text` and a line end to standard output or standard error, like all other output. typer's own echo takes an ASCII stream for a
-    mistake, and writes UTF-8."""
+    mistake, and writes UTF-8.
+    """
     stream = sys.stderr if err else sys.stdout
     stream.write(f"{text}\n")
     stream.flush()

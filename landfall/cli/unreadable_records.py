@@ -20,7 +20,8 @@ def unread_of(
     log: LogReader, stream: str, origin: Origin, first: int = 0, *, since_at_ms: int | None = None, until_at_ms: int | None = None
 ) -> RangeSet:
     """Return the offsets from `first` on that this copy holds, as it stands now, in blocks of an encoding that is not known here. Only
-    blocks that may have order times since <= time < until (UTC ms) count. Raises what `LogReader.spans` raises."""
+    blocks that may have order times since <= time < until (UTC ms) count. Raises what `LogReader.spans` raises.
+    """
     return RangeSet(
         (span.first, span.end)
         for span in log.spans(stream, origin, first)
@@ -39,7 +40,8 @@ def unread_words(stream: str, origin: Origin, unread: RangeSet) -> Iterator[str]
 
 def unread_of_topic(log: LogReader, streams: Iterable[str], since_at_ms: int | None = None, until_at_ms: int | None = None) -> list[str]:
     """Return a sentence for each range of `streams` that may hold more of any topic within since <= order time < until, and is not read
-    here."""
+    here.
+    """
     return [
         f"{words}; whether they have more of this is not known"
         for stream in streams

@@ -1,5 +1,6 @@
 """The loader that reads blocks from a node's log for its sessions, in threads. Blocks that the disk does not return are tried again as long
-as the node runs."""
+as the node runs.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +27,15 @@ JOINED_RECORDS = 65_536
 JOINED_BLOCKS_MAX = 1_024
 AGAIN_S = 2.0
 """Time for which a session leaves alone what the log can not return at all just now, seconds: its index is rebuilt, or its Kafka is
-away."""
+away.
+"""
 LOOK_EVERY_S = 1.0
 
 
 class Loader:
     """A reader for all sessions of a node. Call it from the node's event loop. The metric `reads_refused` counts failed reads; the gauge
-    `unreadable_records` is the number of records that can not be read now."""
+    `unreadable_records` is the number of records that can not be read now.
+    """
 
     def __init__(self, log: LogReader, codec: Codec, withheld: Withheld, metrics: Metrics) -> None:
         self._log, self._codec, self.withheld, self._metrics = log, codec, withheld, metrics
@@ -42,7 +45,8 @@ class Loader:
         """Return the first block of what `load` requests. Where the disk does not return it, return what is to be left alone; None when
         nothing of it can ever be read.
 
-        Several sessions mostly request the same at once, each for its peer: it is read once for all of them."""
+        Several sessions mostly request the same at once, each for its peer: it is read once for all of them.
+        """
         what = replace(load, number=0)
         reading = self._loading.get(what)
         if reading is None:
@@ -99,7 +103,8 @@ class Loader:
 
 def read_block(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
     """Return the first block of the range, as it is stored when it is large enough. Many small blocks are joined into one, up to what the
-    disk does not return. Raises Unreadable where that is the first."""
+    disk does not return. Raises Unreadable where that is the first.
+    """
     blocks: list[Block] = []
     try:
         for block in log.blocks(load.stream, load.origin, load.first, load.end):
@@ -130,7 +135,8 @@ def read_past(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
 
 def _join(codec: Codec, blocks: list[Block]) -> Block | None:
     """Return the first run of the blocks as one. A large block and the small blocks before it stay apart: a large block is never encoded
-    again."""
+    again.
+    """
     if len(blocks) > 1 and blocks[-1].count >= JOINED_RECORDS:
         blocks = blocks[:-1]
     run = list(_first_run(blocks))
@@ -153,7 +159,8 @@ def _first_run(blocks: list[Block]) -> Iterable[Block]:
 
 def _alike(codec: Codec, run: list[Block]) -> list[pa.RecordBatch]:
     """Return the rows of the first blocks of the run, as far as each signal is of one type in them. Rows of a second type go into a block
-    of their own."""
+    of their own.
+    """
     alike: list[pa.RecordBatch] = []
     for block in run:
         rows = codec.decode(block)

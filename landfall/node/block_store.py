@@ -27,7 +27,8 @@ LOOK_AGAIN_S = 1.0
 """Time between two looks at the blocks that wait to be proven, whatever comes, seconds."""
 GRACE_S = 10.0
 """Maximum time that a block of records that are acted upon waits for what its origin signed of it, seconds. It waits in memory and is not
-acknowledged."""
+acknowledged.
+"""
 GONE_AGAIN_S = 2.0
 """Time to wait for disk space before the next attempt, seconds."""
 FOREIGN = "a node wrote records that it may not write"
@@ -49,7 +50,8 @@ class Store:
     """A store that reads and admits blocks for all sessions of a node. Call it from the node's event loop.
 
     `still_doubted` is set when records that must be proven, or statements, have come, and a block still waits for its proof: it is then
-    time to look at what is signed."""
+    time to look at what is signed.
+    """
 
     def __init__(
         self,
@@ -61,7 +63,8 @@ class Store:
         introduced: Callable[[str, Sequence[bytes]], None] = lambda node, keys: None,
     ) -> None:
         """Make the store. `believing` judges what must be proven before it is admitted; None: everything is admitted. `introduced` is
-        called with the keys that nodes show in their own sessions."""
+        called with the keys that nodes show in their own sessions.
+        """
         self.introduced = introduced
         self._log, self._believing = log, believing
         self.withheld = Withheld(log, lambda: asyncio.get_running_loop().time(), report)
@@ -83,7 +86,8 @@ class Store:
         """Make the block durable, together with what else has come. Return None when it is, or why it can not be.
 
         A block that is acted upon, of a node whose key is known, waits at most GRACE_S until something that its origin signed covers it.
-        Where the key is not known, it is admitted from the nodes that may bring it like that."""
+        Where the key is not known, it is admitted from the nodes that may bring it like that.
+        """
         waiting = _Waiting(admit.block, admit.peer)
         self._waiting.append(waiting)
         self._more.set()
@@ -92,7 +96,8 @@ class Store:
     async def declare_gone(self, gone: DeclareGone) -> None:
         """Record in the log what will never come, except what has come by now: a copy that holds the records keeps them.
 
-        On a full disk it is tried until there is space, because the peer sends it once in a session."""
+        On a full disk it is tried until there is space, because the peer sends it once in a session.
+        """
         while True:
             try:
                 return await ADMITTERS.run(partial(self._declare_gone, gone))
@@ -149,7 +154,8 @@ class Store:
         """Make `blocks` durable, brought by `bringer` (None: this machine) outside a session, and return how many records were new.
 
         Raises the same errors as `Log.admit`. Raises NotProven where a block is acted upon and not covered by what its origin signed, here
-        or among `blocks`, or is a statement that it did not sign: then the others are admitted."""
+        or among `blocks`, or is a statement that it did not sign: then the others are admitted.
+        """
         unread = self._unread(blocks)
         new = await ADMITTERS.run(partial(self._take, blocks, unread, bringer))
         self._replaced(unread)

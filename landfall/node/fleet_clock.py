@@ -25,7 +25,8 @@ def clock_of(clock: str) -> Clock:
     """Return the clock that a setting names: "wall", or a URL. Wait until the clock at a URL has sent the time; from then on it is to be
     followed (`follow`).
 
-    Raises RetryLater when it does not within FIRST_WORD_S: records with another time than the fleet's could never be corrected."""
+    Raises RetryLater when it does not within FIRST_WORD_S: records with another time than the fleet's could never be corrected.
+    """
     return WallClock() if clock == "wall" else FleetClock(first_word(clock), partial(ask, clock))
 
 

@@ -24,7 +24,8 @@ AnyKey = TypeVar("AnyKey", bound=PrivateKey)
 def load_or_make(path: Path, read: Callable[[bytes], AnyKey], make: Callable[[], AnyKey]) -> AnyKey:
     """Return the key in `path`; a new one, durable there with mode 0600, when there is none.
 
-    Raises Misuse when the file is no key, or others on this machine may read it; RetryLater when it can not be read or made."""
+    Raises Misuse when the file is no key, or others on this machine may read it; RetryLater when it can not be read or made.
+    """
     try:
         return read(read_private(path))
     except FileNotFoundError:

@@ -21,7 +21,8 @@ class Losing:
 
     `lost`: offsets to be declared lost, wanted until now. `here`: the requested offsets that this copy holds. `peers`: per peer in session,
     the offsets of `lost` that it reports as held. `away`: known peers not in session, which may have them. `known_end`: this node knows of
-    no offset from here on. `reason`: expired where the origin itself, in session, has dropped them all."""
+    no offset from here on. `reason`: expired where the origin itself, in session, has dropped them all.
+    """
 
     key: Key
     lost: RangeSet
@@ -35,7 +36,8 @@ class Losing:
         """Raise Misuse, with a reason, when the offsets must not be given up: they are held here, held by a peer, or none of them is
         wanted.
 
-        Where they have expired, raise it also while a known node is away that may hold them and is not named in `without`."""
+        Where they have expired, raise it also while a known node is away that may hold them and is not named in `without`.
+        """
         stream, origin = self.key
         if self.here:
             what = f"this node holds {_told(self.here)} of {stream}:{origin}: what is held is not lost"
@@ -54,7 +56,8 @@ class Losing:
 @dataclass(frozen=True, slots=True)
 class PeerClaims:
     """The claims of peers about one origin of a stream. `settled`: per peer in session what it needs no more; `floors`: the offset below
-    which it has dropped everything; `known`: all nodes that may have the records."""
+    which it has dropped everything; `known`: all nodes that may have the records.
+    """
 
     settled: Mapping[str, RangeSet]
     floors: Mapping[str, int]
@@ -70,7 +73,8 @@ def losing(log: Log, me: Peer, key: Key, asked: RangeSet, said: PeerClaims) -> L
 
     Raises NotAllowed for another node's origin, except at headquarters. There it raises it while that node is in session and has not
     dropped them all: that node can declare it itself. Raises Misuse for a stream or an origin that this node does not know. Raises Misuse
-    for offsets that this node has not assigned yet: it would continue after them."""
+    for offsets that this node has not assigned yet: it would continue after them.
+    """
     stream, origin = check_stream(key[0]), key[1]
     if origin.node != me.node and me.role != "hq":
         what = f"'{origin.node}' wrote these: it says itself that they are lost, or headquarters says it for a dead node"

@@ -86,7 +86,8 @@ class Node:
     """A node of the network. It is made, given routes and background work, started once and stopped once. Call it from one event loop.
 
     `log`, `metrics` and `append` may be used from `start` on; `report`, `metrics`, `definitions` (of streams, as of now) from any
-    thread."""
+    thread.
+    """
 
     def __init__(self, settings: NodeSettings, clock: Clock | None = None, process: str = "node", wall: Clock | None = None) -> None:
         """Make the node. `process`: its name in `metrics` and `exceptions`. Tests pass their own `clock`, and `wall` for link budgets."""
@@ -173,12 +174,14 @@ class Node:
 
     def report(self, reason: str, outcome: str, **details: Any) -> None:
         """Report a problem, and what was done about it, to `exceptions`. Returns at once, from any thread; the report is appended with the
-        next commit."""
+        next commit.
+        """
         self._teller.report(reason, outcome, details)
 
     def link(self, peers: Collection[PeerAddress]) -> None:
         """Keep sessions with exactly these dialled peers from now on. New ones are dialled at once, and the back-off of all others is
-        reset."""
+        reset.
+        """
         self.links.keep(peers)
 
     async def append(self, appends: Sequence[Append]) -> list[Appended]:
@@ -186,7 +189,8 @@ class Node:
         the same errors as `Log.append`.
 
         It also appends into a stream that this node may not originate: a sensor's reading is kept here, and reported. A caller that appends
-        for a writer that can be refused calls `originating.check` first."""
+        for a writer that can be refused calls `originating.check` first.
+        """
         if self._committer is None:
             raise RuntimeError("the node is not started")
         began_s = self.clock.monotonic_s()
@@ -201,7 +205,8 @@ class Node:
 
         It is idempotent. Records of this very origin that the log does not have show that the log is an old copy: it opens a new
         generation, as in a session. Otherwise raises the same errors as `Log.admit`, and NotProven for what is acted upon and not signed;
-        then the other blocks are admitted."""
+        then the other blocks are admitted.
+        """
         if self._store is None:
             raise RuntimeError("the node is not started")
         try:
@@ -215,7 +220,8 @@ class Node:
         """Open the log, the door, and the links of the settings, and begin the background work.
 
         Raises Misuse or RetryLater when it can not. Nothing is left open then: the next start would take an index that was not closed for a
-        damaged one."""
+        damaged one.
+        """
         async with AsyncExitStack() as undone:
             undone.push_async_callback(self.stop)
             await self._start()
@@ -281,7 +287,8 @@ class Node:
         """End background work, close the sessions, finish the commits under way, and close the log. Each step runs whatever happened in
         those before. It is safe to call twice.
 
-        Raises TimeoutError where work, sessions, doors or last reports do not end in time; otherwise raises the first error."""
+        Raises TimeoutError where work, sessions, doors or last reports do not end in time; otherwise raises the first error.
+        """
         self._stopping.set()
         await end_in_turn(
             ShutdownStep("background work", partial(self._end, self._backgrounds), WORK_ENDED_WITHIN_S),
@@ -322,7 +329,8 @@ class Node:
 
     async def run_until_stopped(self) -> None:
         """Serve until SIGTERM, SIGINT or `stop`, then stop cleanly. Raises the error that ended a background work which should have
-        continued."""
+        continued.
+        """
         try:
             with set_when_asked(self._stopping):
                 await self._stopping.wait()
@@ -362,7 +370,8 @@ class Node:
 
     def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring, introductions: Introductions, keys: Sequence[bytes]) -> Store:
         """Make the exchange of all sessions, which is notified of every commit on this event loop. Return the store that the sessions read
-        and write through."""
+        and write through.
+        """
         settings, loop = self.settings, asyncio.get_running_loop()
         entitled = Entitled(introductions.peers.get, self._judges)
         believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of, entitled, introductions.vouches)

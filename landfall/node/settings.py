@@ -86,7 +86,8 @@ class KnownPeer(SettingsTable):
 
 def unproven(url: str, token: SecretStr | None) -> Iterator[SettingsProblem]:
     """Yield the problem with dialling `url` like this, if there is one: a token, or a certificate over TLS, proves the dialling node's
-    identity."""
+    identity.
+    """
     if token is None and not url.startswith("https:"):
         yield SettingsProblem(
             ("token",), f"{url} wants a token, for certificates go with https:// alone", "write the one that is known there"
@@ -165,7 +166,8 @@ class LinkSettings(SettingsTable):
 
 class KeepSettings(SettingsTable):
     """The time and size for which a node keeps its copy of streams, whatever headquarters has set: `age_days` of fleet time, at most
-    `bytes`. None: no limit."""
+    `bytes`. None: no limit.
+    """
 
     age_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     bytes: int | None = Field(default=None, gt=0)
@@ -321,7 +323,8 @@ class NodeSettings(SettingsTable):
 
     def doors(self) -> Iterator[ListenAddress]:
         """Yield the addresses where it listens, as far as they are valid. Settings are named as in a process's file, where this table is
-        `node`."""
+        `node`.
+        """
         if self.is_sound("host", "port"):
             yield ListenAddress(("node", "port"), self.host, self.port)
         if self.is_sound("tls") and self.tls and self.tls.is_sound("host", "port"):
@@ -344,7 +347,8 @@ class NodeSettings(SettingsTable):
         """Return whether only its own companions may dial it.
 
         A ship whose settings limit what its links carry or cost uses the link it has chosen, and counts at the socket that it opened.
-        Neither can be known of an incoming socket."""
+        Neither can be known of an incoming socket.
+        """
         return self.role == "ship" and any(one.streams is not None or one.budget() for one in self.links.values())
 
     def policy(self, link: LinkClass) -> LinkPolicy:

@@ -35,7 +35,8 @@ class ShutdownStep:
 
 async def end_in_turn(*parts: ShutdownStep) -> None:
     """End the parts one after the other. Raises the first error once the last part had its turn. It is TimeoutError where a part was given
-    up, which requires that its `end` reacts to being cancelled."""
+    up, which requires that its `end` reacts to being cancelled.
+    """
     async with AsyncExitStack() as turns:
         for part in reversed(parts):
             turns.push_async_exit(partial(_turn, part))

@@ -1,5 +1,6 @@
 """The writes of a node into streams that it may not originate: refused where the writer can be notified, else kept here, counted and
-reported."""
+reported.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ told = logging.getLogger("landfall.node")
 
 OF_ITSELF = ("metrics", "exceptions", "consumers")
 """Streams in which the processes of a node's machine report on themselves: none of them is refused, even where others may read the
-streams."""
+streams.
+"""
 KEPT_HERE = "kept_here"
 """Topic in `consumers` that lists the streams a node has reported as kept here: a later process reports what is new."""
 Noting = Callable[[list[Append]], Awaitable[object]]
@@ -33,13 +35,15 @@ class Originating:
     """The check of this node's writes by the definitions as they stand at each call. Call it from the node's event loop; `run` it as
     background work.
 
-    A customer's own node sends nothing to any node, and does not report that."""
+    A customer's own node sends nothing to any node, and does not report that.
+    """
 
     def __init__(
         self, me: Peer, definitions: Definitions, judges: Mapping[str, Judge], metrics: Metrics, report: Callable[..., None]
     ) -> None:
         """Make the check. `judges`: by stream, the rules by which other nodes check this node's identity before they accept what it
-        wrote."""
+        wrote.
+        """
         self._me, self._definitions, self._judges, self._metrics, self._report = me, definitions, judges, metrics, report
         self._kept: set[str] = set()
         self._noted: set[str] = set()
@@ -72,7 +76,8 @@ class Originating:
 
     def appended(self, appends: Iterable[Append]) -> None:
         """Record these appends, which are in the log. Of those that could not be refused, records that go to no other node are counted
-        (`kept_here`) and reported once."""
+        (`kept_here`) and reported once.
+        """
         for append in appends:
             if self._alone(append.stream):
                 self._metrics.count("kept_here", append.records.num_rows)

@@ -22,6 +22,7 @@ def started(command: Sequence[str], words: int | None = None) -> subprocess.Pope
     where this process's output goes, or into `words` (subprocess.PIPE).
 
     The system (Linux alone) kills it as soon as the thread that called this has ended, for whatever reason: call it from the main
-    thread."""
+    thread.
+    """
     become = [sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *command]
     return subprocess.Popen(become, start_new_session=True, stdout=words, stderr=None if words is None else subprocess.STDOUT)

@@ -33,7 +33,8 @@ def serve_health(host: str, port: int, health: Health, files: WithCertificate = 
     the port.
 
     Port 0 lets the system choose. With a certificate it speaks TLS alone; a replaced certificate is used within RENEWED_S. Raises Misuse
-    when the address can not be had, or the certificate does not load."""
+    when the address can not be had, or the certificate does not load.
+    """
     shown = showing("/healthz", files.tls_certificate, files.tls_key)
     with listening("/healthz", host, port):
         server = (_Server6 if ":" in host else _Server)((host, port), _handler(health), shown)

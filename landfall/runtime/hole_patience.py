@@ -18,7 +18,8 @@ OUTCOME = "went on without; what comes of it is delivered late"
 
 class PatientReaders:
     """Readers past holes, one for each stream of one log, each with the patience that headquarters has set for the stream. They are for one
-    thread."""
+    thread.
+    """
 
     def __init__(self, log: LogReader, clock: Clock) -> None:
         self._log, self._clock = log, clock
@@ -40,7 +41,8 @@ class PatientReaders:
 
 class SkippedTold:
     """The reports of each hole that a process went on without. A process that restarts reports again what has not come: that changes
-    nothing."""
+    nothing.
+    """
 
     def __init__(self, teller: TelemetryClient, process: str) -> None:
         self._teller, self._process = teller, process
@@ -61,7 +63,8 @@ def skipped_failures(process: str, standings: Mapping[str, ReaderStanding], at_m
 
 def count_polled(metrics: Metrics, before: Skipped, polled: Polled) -> None:
     """Count how often a floor was passed over (`trimmed`), how many offsets were skipped (`skipped`) and how many rows came late
-    (`late`)."""
+    (`late`).
+    """
     for name, amount in (
         ("trimmed", int(bool(polled.passed))),
         ("skipped", sum(ranges.count() for ranges in newly_skipped(before, polled.skipped).values())),
@@ -73,7 +76,8 @@ def count_polled(metrics: Metrics, before: Skipped, polled: Polled) -> None:
 
 def _named(process: str, standings: Mapping[str, ReaderStanding]) -> list[tuple[str, tuple[str, int]]]:
     """Return, for each hole, the reported reason, and producer and sequence. Holes are skipped in ascending order, and only shrink from
-    then on."""
+    then on.
+    """
     return [
         (f"{stream}:{origin} {first}..{end - 1} did not come in time", (f"{process}/skipped/{stream}/{origin}", end))
         for stream, standing in sorted(standings.items())

@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 
 def judged_reader(folder: Path) -> AnyReader:
     """Return a reader of the log in `folder` that leaves out records which their writer may not write. Raises FileNotFoundError where there
-    is no log."""
+    is no log.
+    """
     reader = open_reader(folder, BlockCodec(), entitled=Entitled(KnownPeers(folder).peer, JUDGES))
     if not (folder / PEERS).exists():
         log.warning("%s is missing: records of all writers are shown, until the log's node has started once", folder / PEERS)
@@ -30,7 +31,8 @@ def judged_reader(folder: Path) -> AnyReader:
 
 def opened_log(folder: Path, within_s: float = THERE_WITHIN_S) -> AnyReader:
     """Return a reader of the log in `folder`. Wait for the log, and report the wait. Raises RetryLater when there is no log within
-    `within_s`."""
+    `within_s`.
+    """
     deadline_s, said = time.monotonic() + within_s, False
     while True:
         try:

@@ -22,7 +22,8 @@ class Draft:
     """The known problems of settings, by place as a file has it.
 
     `wrong`: wrong values. `meant`: settings that unknown keys seem to mean, so that they are not there by mistake. `all_read`: no line of
-    the file was left out, so what is absent is not there."""
+    the file was left out, so what is absent is not there.
+    """
 
     wrong: frozenset[Place]
     meant: frozenset[Place]

@@ -16,7 +16,8 @@ def following(clock: str) -> Iterator[FleetClock]:
     """Yield a clock that runs, while the block runs, as the setting says: "wall", or as the clock at a URL, asked twice a second.
 
     It waits for the first answer (RetryLater when it does not come). While the clock does not answer later, time continues by its last
-    answer."""
+    answer.
+    """
     if clock == "wall":
         wall_ms = time.time_ns() // 1_000_000
         yield FleetClock(FleetTime(wall_ms, wall_ms, 1.0))

@@ -104,7 +104,8 @@ class Work(Protocol):
 
     def step(self) -> int:
         """Do one piece of work, as one commit, and return its amount; 0 when there was nothing to do. Raises RetryLater; then the work is
-        restarted."""
+        restarted.
+        """
         ...
 
 
@@ -122,7 +123,8 @@ def teller_of(settings: TellingSettings, metrics: Metrics, clock: Clock, standin
 def running(metrics: Metrics, settings: TellingSettings, standing: Standing = dict[str, Any]) -> Iterator[Running]:
     """Let the process `metrics.process` follow the fleet's clock and report on itself while the block runs, also the error that ends it.
 
-    Raises RetryLater when the clock does not answer."""
+    Raises RetryLater when the clock does not answer.
+    """
     with following(settings.clock) as clock, teller_of(settings, metrics, clock, standing) as teller:
         try:
             yield Running(clock, metrics, teller)
@@ -157,7 +159,8 @@ def run_work(metrics: Metrics, settings: WorkSettings, poll_s: float, made: Made
 
 def health_of(under_way: Running, ready: bool, standing: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
     """Return whether a process is well, and what /healthz answers. `ready`: its work's own answer, which counts while it does not wait
-    long."""
+    long.
+    """
     ready = ready and not under_way.waiting.is_long(under_way.clock.monotonic_s())
     told: dict[str, Any] = {"process": under_way.metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing}
     told |= {"waiting": {"code": problem.code, "reason": str(problem)}} if (problem := under_way.waiting.problem) else {}

@@ -47,7 +47,8 @@ def load(kind: type[Settings], path: Path | None, environment: Mapping[str, str]
     """Return the settings of one process: the TOML file at `path` (if any), then `LANDFALL_<KEY>` and `LANDFALL_<TABLE>__<KEY>` over it.
 
     A variable's value is read as TOML when it reads as such (`8080`, `true`, `["a"]`), else as text. A variable of `others`, the settings
-    of all processes, is left to them. Raises Misuse with a line for every problem: where, what, and what to do."""
+    of all processes, is left to them. Raises Misuse with a line for every problem: where, what, and what to do.
+    """
     reading = _Reading(kind, path)
     reading.read_file()
     reading.read_environment(os.environ if environment is None else environment, others)

@@ -109,7 +109,8 @@ def examples_of(annotation: Any, pattern: str) -> list[str]:
 
 def variables(kind: type[SettingsTable], before: str = PREFIX) -> Iterator[str]:
     """Yield the environment variables that settings of `kind` read: `LANDFALL_PORT`, `LANDFALL_NODE__PORT`. They do not reach into
-    lists."""
+    lists.
+    """
     for name, field in kind.model_fields.items():
         yield f"{before}{name.upper()}"
         if get_origin(field.annotation) is not tuple:

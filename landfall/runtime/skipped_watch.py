@@ -1,5 +1,6 @@
 """The watch for records that a process next to headquarters' node never read, because its log had dropped them: reported, and health
-degraded."""
+degraded.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ class BelowFloor:
 
 class WorkAboveFloor:
     """Work that itself passes over what is below the floor, such as a query of Spark. Before each step its Positions are compared with the
-    floors. Records that it read just before they were dropped may be reported too; no record that it missed is left out."""
+    floors. Records that it read just before they were dropped may be reported too; no record that it missed is left out.
+    """
 
     def __init__(self, work: Work, floor: BelowFloor, positions: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
         """Wrap `work`. `positions`: by stream, what the work has read and committed, as `Position.to_json`."""

@@ -64,7 +64,8 @@ class TelemetryClient:
         """Report one failure for `exceptions`: why, what it was about, what was done about it. Returns at once.
 
         `key`: producer and sequence of a report that must exist once, however often and by whichever process it is made. `topic`: another
-        than the process's name."""
+        than the process's name.
+        """
         self._metrics.count("exceptions")
         with self._lock:
             self._reported += 1
@@ -77,7 +78,8 @@ class TelemetryClient:
 
     def tell(self, more: Sequence[Append] = ()) -> bool:
         """Append metrics, the waiting failures and `more`, durably. Return False when the node is away or refuses: the failures then
-        continue to wait."""
+        continue to wait.
+        """
         if self._door is None:
             return False
         with self._lock:

@@ -1,5 +1,6 @@
 """Times at which a copy admitted records from elsewhere. They are kept next to each block, per run of offsets and to the minute, through
-merges too."""
+merges too.
+"""
 
 from __future__ import annotations
 

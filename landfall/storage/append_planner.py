@@ -54,7 +54,8 @@ _ENCODERS = ThreadPoolExecutor(2, thread_name_prefix="encode")
 @dataclass(frozen=True, slots=True)
 class NewBlock:
     """A block to be written. `topics` is the filter of its topics (None: unreadable here). `received_at_ms` is its rows' received time (UTC
-    ms; 0: not stamped here). `admitted` says when records from elsewhere were admitted."""
+    ms; 0: not stamped here). `admitted` says when records from elsewhere were admitted.
+    """
 
     block: Block
     topics: bytes | None
@@ -96,7 +97,8 @@ def plan_appends(appends: Sequence[Append], origin: Origin, end: Callable[[str],
 
 def given_before(append: Append, produced: Produceds) -> Produced | None:
     """Return the last assignment of the producer of `append` if it is for this sequence or a later one; else None. The append is then a
-    retry, and adds nothing."""
+    retry, and adds nothing.
+    """
     if append.producer is None or append.sequence is None:
         return None
     before = produced.get((append.stream, append.producer))
@@ -105,7 +107,8 @@ def given_before(append: Append, produced: Produceds) -> Produced | None:
 
 class DeviceTimes:
     """The last times of the most recently received devices. They give the time where the node's own clock can not. Not safe from several
-    threads."""
+    threads.
+    """
 
     def __init__(self) -> None:
         self._last_ms: dict[str, int] = {}
@@ -124,7 +127,8 @@ class DeviceTimes:
         """Return the device times (UTC ms) within DEVICE_APART_MS_MAX of the middle of the last times.
 
         Before DEVICES_MIN devices were received the range is empty. If the node's own clock (`now_ms`) then shows a time before the
-        release, it can not be right: the range is the IN_USE_MS since the release."""
+        release, it can not be right: the range is the IN_USE_MS since the release.
+        """
         last_ms = sorted(self._last_ms.values())
         if len(last_ms) < DEVICES_MIN:
             return range(RELEASED_AT_MS, RELEASED_AT_MS + IN_USE_MS) if now_ms < RELEASED_AT_MS else range(0)
@@ -144,7 +148,8 @@ def new_blocks(
     """Yield the plan's rows, stamped by `clock` and encoded in as few blocks as the rows of each stream allow; then the records of
     `witness` about them.
 
-    Where `clock` is doubted, or was far ahead before in this generation, `devices` decides which device times are believed."""
+    Where `clock` is doubted, or was far ahead before in this generation, `devices` decides which device times are believed.
+    """
     now_ms, early_ms, doubted = clock.now_ms(), clock.early_ms(), clock.doubted()
     ends: dict[str, int] = {}
     waiting = deque(plan.rows.items())
@@ -172,7 +177,8 @@ def stamped(
     records: pa.RecordBatch, first: int, received_at_ms: int, early_ms: int = EARLY_MS_MAX, believed: range | None = None
 ) -> pa.RecordBatch:
     """Return `records` with STAMPED columns: offsets from `first`, the received time, and the order time. The order time is the device's
-    time where that is `believed` (None: as `streams.model.records.order_at_ms` defines), else the received time."""
+    time where that is `believed` (None: as `streams.model.records.order_at_ms` defines), else the received time.
+    """
     believed = believed if believed is not None else range(received_at_ms - LATE_MS_MAX, received_at_ms + early_ms + 1)
     count = records.num_rows
     column = records.column(DEVICE_AT)
@@ -244,7 +250,8 @@ def _in_parts(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch
 
 def encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch | Columns, rows_max: int) -> Iterator[tuple[Block, bytes]]:
     """Yield blocks of at most `rows_max` rows, each with the filter of its topics. Rows that do not fit one block are halved, again where
-    needed."""
+    needed.
+    """
     rows = records.num_rows
     try:
         if rows <= rows_max:

@@ -45,7 +45,8 @@ def backup(log: Path, target: Path) -> Copied:
     """Copy the log in folder `log`, as of one commit, to `target`, which must not exist. The copy is durable, and has no marker and no key.
 
     The node may run: it is neither delayed nor stopped. Raises Misuse when `target` exists or is inside a log, RetryLater when the log
-    changes too fast or the disk refuses the copy, IndexDamaged; then there is no `target`."""
+    changes too fast or the disk refuses the copy, IndexDamaged; then there is no `target`.
+    """
     if target.exists() and not target.resolve().is_relative_to(log.resolve()):
         raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one", code="folder_exists")
     if target.resolve().is_relative_to(log.resolve()) or log_around(target):
@@ -97,7 +98,8 @@ def restore(source: Path, home: Path) -> Path | None:
 
     Raises Misuse when `source` is no backup or is another node's, or when `home` is no node's folder or lies in a log's folder. Raises
     Misuse also when the log is not in one place, or the node runs. Raises RetryLater when the disk refuses it: if there was a log, it is
-    then as it was."""
+    then as it was.
+    """
     check_backup(source)
     with ExitStack() as stack:
         stack.enter_context(_told_by(source, home))
@@ -212,7 +214,8 @@ def _copy_index(source: Path, target: Path) -> int:
 
 def _copy(source: int, target: Path, length: int | None) -> int:
     """Copy the first `length` bytes (None: all) of an open file, and return how many. Raises OSError where `target` did not take all of
-    them."""
+    them.
+    """
     length = os.fstat(source).st_size if length is None else length
     with target.open("wb", buffering=0) as file:
         at = 0

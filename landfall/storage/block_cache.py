@@ -36,7 +36,8 @@ class OpenBlocks:
     """The cached blocks of one log. It is safe to use from any thread.
 
     No place of a log has another block later, as long as it is one log. A block that was put there by hand, or was damaged meanwhile, does
-    not verify with what is known of the block, and is then read again."""
+    not verify with what is known of the block, and is then read again.
+    """
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -49,7 +50,8 @@ class OpenBlocks:
         """Return the head of the block at `location`, and its rows of the topic. Where the block does not read with its kept `outline`, it
         is read without.
 
-        Raises Corrupt, and what `read` raises."""
+        Raises Corrupt, and what `read` raises.
+        """
         with self._lock:
             known = self._kept.get(location)
             if known is not None:
@@ -74,7 +76,8 @@ class OpenBlocks:
 
     def spans(self, location: FileLocation, read: ReadBytes, topic: str) -> list[tuple[int, int]]:
         """Return the spans of the block at `location` that `topic_rows` will read. A block that was not opened yet is opened first. Raises
-        the same errors as `topic_rows`."""
+        the same errors as `topic_rows`.
+        """
         with self._lock:
             known = self._kept.get(location)
         return (known or self._opened(location, read)).spans(topic)

@@ -21,7 +21,8 @@ from streams.model.errors import Misuse
 @dataclass(frozen=True, slots=True)
 class WriteLimits:
     """The limits of writing. A new segment is begun once the present one is `segment_bytes` long; the marker is synced every
-    `marker_commits` commits."""
+    `marker_commits` commits.
+    """
 
     segment_bytes: int = 64 << 20
     marker_commits: int = 4096
@@ -49,7 +50,8 @@ class LogWriter:
 
         Raises RetryLater when the disk does not take it: then nothing has changed. Raises Unclear when the disk does not let the frame be
         cut off either: then it counts once the log is opened again, unless the disk takes writes before. Raises Misuse when it is too large
-        for one frame."""
+        for one frame.
+        """
         if self._segments.end >= self._limits.segment_bytes:
             self.roll()
         encoded = [new.block.to_bytes() for new in blocks]
@@ -96,7 +98,8 @@ class LogWriter:
     def rebuild_index(self, why: str) -> str | None:
         """Rebuild the index and the book from the files. The old index, wrong as `why` says, is set aside.
 
-        Returns why the files may not be complete, if they show it. Raises RetryLater when the disk is full."""
+        Returns why the files may not be complete, if they show it. Raises RetryLater when the disk is full.
+        """
         self.ready()
         opened = self._place.rebuilt(why, self.book.commit, self._index.close)
         self.book, self._index = opened.book, opened.index
@@ -109,7 +112,8 @@ class LogWriter:
     @property
     def segment(self) -> tuple[int, int]:
         """The segment that is being written, and its length. It can be read from any thread, also while a commit is under way: that does
-        not count yet."""
+        not count yet.
+        """
         return self._segments.place
 
     def roll(self) -> None:

@@ -18,7 +18,8 @@ class Damage:
     """Bytes `at .. at + length - 1` of file `segment` (see `landfall.storage.segments.file_path`) do not verify, and are never read again.
 
     A length of 0: they are in no file any more. `offsets` are the known lost offsets, which are wanted again. `cure`: what is done about
-    it. `code` names the case."""
+    it. `code` names the case.
+    """
 
     segment: int
     at: int

@@ -46,7 +46,8 @@ class Disk:
 
     def overwrite(self, path: Path, at: int, data: bytes) -> None:
         """Write `data`, at most a sector, at byte `at` of the file `path`, which exists and gets no shorter. It reaches the disk some time
-        later."""
+        later.
+        """
         descriptor = os.open(path, os.O_WRONLY)
         try:
             os.pwrite(descriptor, data, at)

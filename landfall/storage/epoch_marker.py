@@ -1,7 +1,8 @@
 """The marker: a small file outside the log's folder, in no backup of it, that shows whether this log is the latest of its node.
 
 It has two slots of one sector each, written by turns. A slot is a JSON line with its checksum, so that a slot which was being written is no
-loss."""
+loss.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class Marker:
         """Write consecutive commits to the marker, once written. A killed process does not lose them; after a power cut the marker may be
         older.
 
-        Raises OSError; then the marker is as it was."""
+        Raises OSError; then the marker is as it was.
+        """
         self.disk.overwrite(self.path, commit % SLOTS * SLOT_BYTES, self._slot(generation, commit))
 
     def why_not_latest(self, generation: int, commit: int) -> str | None:
@@ -66,7 +68,8 @@ class Marker:
 
     def reached(self, generation: int) -> int:
         """Return a commit that this log has reached and acknowledged in `generation`, as far as the marker knows; 0 where it names another
-        generation."""
+        generation.
+        """
         seen = _seen(self.path)
         return seen.commit if seen is not None and (seen.node, seen.generation) == (self.node, generation) else 0
 

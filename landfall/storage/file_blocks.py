@@ -45,7 +45,8 @@ class FileLogReader(IndexedReader):
 
     def _sifted(self, asked: TopicQuery, pieces: Sequence[Piece]) -> list[Piece]:
         """Return the pieces, except those whose outline shows where the topic would be, when it is not there. Announce many reads to the
-        disk at once: it then reads them sooner."""
+        disk at once: it then reads them sooner.
+        """
         outlined = {place: block for place, piece in enumerate(pieces) if (block := self._outlined(piece)) is not None}
         with closing(OpenFile(self._folder)) as file:
             for place, block in outlined.items():

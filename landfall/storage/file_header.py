@@ -1,7 +1,8 @@
 """The head of every file of a log: a secret of its own, without which nobody can make a frame that is taken for one of the file.
 
 It is written twice, one copy after the other, each as `LFF2`, the secret, xxh3-64 of both. It is in no answer to a peer and in no
-export."""
+export.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def read_head(data: bytes | memoryview) -> tuple[Secret | None, list[tuple[int, 
     """Return the secret in the head at the start of `data`, or None when no copy of it verifies; and the byte ranges of the copies that do
     not verify.
 
-    Raises Misuse for a file that another version of Landfall wrote."""
+    Raises Misuse for a file that another version of Landfall wrote.
+    """
     data = bytes(data[:HEAD_BYTES])
     found, damaged = None, []
     for at in range(0, HEAD_BYTES, _COPY.size):

@@ -40,7 +40,8 @@ class FileLogOptions:
 
     `group` is the Unix group that may read the log; "": the process's own. `on_damage` is called, from the thread that finds it, for bytes
     that do not verify and are set aside; it must not call the log. `entitled` decides who may write which records; None: all records count.
-    `disk` and `randbits` are the operating system's and `levels` those of upkeep, unless a test sets others."""
+    `disk` and `randbits` are the operating system's and `levels` those of upkeep, unless a test sets others.
+    """
 
     limits: WriteLimits = field(default_factory=WriteLimits)
     on_damage: Callable[[Damage], None] = _silent
@@ -65,7 +66,8 @@ class FileLog(KeptLog, FileLogReader):
         """Open the log, or make it. `marker` lies outside `folder` and in no backup of it.
 
         Raises Misuse when another process writes the log or it belongs to another node, RetryLater when the disk is full, read-only or
-        failing."""
+        failing.
+        """
         aside = Aside(folder, options.disk, options.on_damage)
         super().__init__(node, codec, clock, aside, options.randbits)
         with ExitStack() as undo:

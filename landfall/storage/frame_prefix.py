@@ -1,7 +1,8 @@
 """The prefix of a frame, which authenticates its header; and the repair of a header with one flipped bit, found by trying each bit.
 
 The prefix is written as the mark of the file's secret, header length (u32), and a digest of that length and the header. The digest is keyed
-with the secret (`landfall.storage.file_header`). Numbers are little-endian."""
+with the secret (`landfall.storage.file_header`). Numbers are little-endian.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Prefix:
 def mended_head(data: memoryview, secret: Secret) -> bytes | None:
     """Return the original header of the frame that begins `data`, where one flipped bit is all that is wrong with it and its prefix.
 
-    Return None where more is wrong, or no frame begins there. For a header longer than MENDED_BYTES_MAX only its prefix is repaired."""
+    Return None where more is wrong, or no frame begins there. For a header longer than MENDED_BYTES_MAX only its prefix is repaired.
+    """
     if len(data) < PREFIX.size:
         return None
     prefix = Prefix.from_bytes(data[: PREFIX.size])

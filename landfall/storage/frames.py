@@ -2,7 +2,8 @@
 
 It is written as a prefix (`landfall.storage.frame_prefix`), header (MessagePack array), blocks. The prefix authenticates the header with
 the file's secret, and the header authenticates each block by its length and checksum. So nobody forges a frame inside a block, and the
-bytes under a header that verifies are never searched for frames."""
+bytes under a header that verifies are never searched for frames.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +24,15 @@ _SEARCHED_BYTES = 1 << 20
 
 Admitted = tuple[tuple[int, int], ...]
 """Runs of a block's offsets, ascending: the first offset of each, and the minute (since 1970, UTC) in which the run was admitted here, 0
-where that is not known. A run continues to the next. An empty tuple: the block was appended here."""
+where that is not known. A run continues to the next. An empty tuple: the block was appended here.
+"""
 
 
 class StoredBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One block of the frame. `length` is its length. `received_at_ms` is the received time of records that were appended here (UTC ms; 0
     for records from elsewhere). `checksum` is the checksum that the block ends in. `admitted` says when records from elsewhere were
-    admitted (see `landfall.storage.admission_times`)."""
+    admitted (see `landfall.storage.admission_times`).
+    """
 
     length: int
     received_at_ms: int
@@ -76,7 +79,8 @@ class Floor(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Opening(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The log's own origin from here on, the generation before it (0: none), why, and when (UTC ms).
 
-    `ends`: by stream, one past the last offset of the generation before. Offsets that it holds from there on came back from elsewhere."""
+    `ends`: by stream, one past the last offset of the generation before. Offsets that it holds from there on came back from elsewhere.
+    """
 
     node: str
     generation: int
@@ -117,7 +121,8 @@ class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """The contents of one commit. Commits are numbered from 1 without a gap; 0 stands for one that is not written yet, and for merged
     blocks.
 
-    A header with a `checkpoint` is no commit of its own: `commit` is then the last one that the checkpoint contains."""
+    A header with a `checkpoint` is no commit of its own: `commit` is then the last one that the checkpoint contains.
+    """
 
     commit: int = 0
     blocks: tuple[StoredBlock, ...] = ()
@@ -136,7 +141,8 @@ class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 class FoundFrame:
     """A frame in a file's bytes: `at .. end - 1`, its blocks from `blocks_at`. Its header verifies, its blocks may not.
 
-    `wrong`: which of the bytes before its blocks do not verify as they stand; `header` is as it was written all the same."""
+    `wrong`: which of the bytes before its blocks do not verify as they stand; `header` is as it was written all the same.
+    """
 
     at: int
     end: int
@@ -155,7 +161,8 @@ class Hole:
     """Bytes `at .. end - 1` of a file in which no frame begins whose header verifies; in the file's head, a copy of the secret that does
     not verify.
 
-    `unfinished`: they read as a frame, or a head, that was begun at the file's end and never completed."""
+    `unfinished`: they read as a frame, or a head, that was begun at the file's end and never completed.
+    """
 
     at: int
     end: int
@@ -172,7 +179,8 @@ def frame_bytes(header: FrameHeader, blocks: list[bytes], secret: Secret) -> tup
 def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
     """Yield everything from byte `start` of a file on, in order: frames, and the holes between them. `data` is all of the file.
 
-    The time is proportional to the number of bytes, whatever the blocks contain. Raises Misuse for a file of another version."""
+    The time is proportional to the number of bytes, whatever the blocks contain. Raises Misuse for a file of another version.
+    """
     if start >= len(data):
         return
     secret, damaged = read_head(data)

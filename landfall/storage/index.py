@@ -1,7 +1,8 @@
 """The SQLite index of a log's segments: look-ups use it, and all of it can be rebuilt from the segments.
 
 Every row carries a checksum of its values. The mark carries one of all other rows but the pieces, which are checked against the lines. A
-mismatch raises IndexDamaged, and the index is rebuilt."""
+mismatch raises IndexDamaged, and the index is rebuilt.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from streams.model.ranges import RangeSet
 INDEX_NAME = "index.sqlite"
 SCHEMA_VERSION = 8
 """Version of the index. It changes whenever the tables, or the filters of topics in them, are made differently, or another codec is read.
-With older filters, or none for blocks that could not be read, rows would not be found."""
+With older filters, or none for blocks that could not be read, rows would not be found.
+"""
 PIECES_PAGE = 512
 BUSY_S = 30.0
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
@@ -75,7 +77,8 @@ class IndexReader:
     def open(cls, path: Path) -> IndexReader:
         """Open the index at `path`, whether or not its writer runs. The reader never blocks the writer, and makes no file there.
 
-        Raises Unreadable, IndexDamaged."""
+        Raises Unreadable, IndexDamaged.
+        """
         try:
             return cls.over(connect_to_read(path, BUSY_S), path)
         except (OSError, sqlite3.OperationalError) as problem:
@@ -133,7 +136,8 @@ class IndexReader:
 
     def outlines(self, key: LineKey) -> Iterator[Piece]:
         """Yield every piece of the line, ascending, without its topics (None still: unreadable here). The pieces are not verified: they
-        serve for planning."""
+        serve for planning.
+        """
         line, after = self._line_id(key), -1
         columns = "first, end, segment, at, length, order_first_ms, order_last_ms, topics IS NULL"
         statement = f"SELECT {columns} FROM pieces WHERE line = ? AND first > ? ORDER BY first LIMIT {PIECES_PAGE}"
@@ -150,7 +154,8 @@ class IndexReader:
 
     def held_bytes(self, around: int) -> dict[int, int]:
         """Return how many bytes of each file are blocks that hold a piece, each with `around` more. Files without any piece are not named.
-        The values are not verified: they serve for planning."""
+        The values are not verified: they serve for planning.
+        """
         held = "SELECT DISTINCT segment, at, length FROM pieces"
         return dict(_numbers(self.rows(f"SELECT segment, sum(length + ?) FROM ({held}) GROUP BY segment", (around,))))
 
@@ -176,7 +181,8 @@ class IndexReader:
         ledgers.
 
         Raises IndexDamaged where the pieces are not what the ledgers hold: nothing may be deleted because of such an index. Raises
-        Unreadable."""
+        Unreadable.
+        """
         with self._at_one_time():
             return self._verified_files(self._load())
 

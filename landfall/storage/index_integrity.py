@@ -2,7 +2,8 @@
 
 The write-ahead log has its own checksums (https://www.sqlite.org/walformat.html): SQLite takes it up to the first frame that does not
 verify. The database has none, so a digest of it is kept as it was last written. The digest is made only where the write-ahead log is
-brought into the database, so it is rare."""
+brought into the database, so it is rare.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ Numbers = npt.NDArray[np.uint32]
 
 def keep_sum(index: Path, disk: Disk) -> None:
     """Write the digest of the database as it is now. The process that wrote the database calls it before any other writes. Raises
-    OSError."""
+    OSError.
+    """
     disk.replace(_sum_path(index), _sum(index))
 
 
@@ -52,7 +54,8 @@ def drop_sum(index: Path, disk: Disk) -> None:
 
 def wal_problem(index: Path) -> str | None:
     """Return why SQLite does not take all of the write-ahead log; None when it does. A frame cut short, as a killed process leaves it, does
-    not count."""
+    not count.
+    """
     path = index.with_name(f"{index.name}-wal")
     data = path.read_bytes() if path.exists() else b""
     if len(data) < _WAL_HEADER.size:

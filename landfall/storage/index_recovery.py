@@ -2,7 +2,8 @@
 separate index.
 
 The node brings its index up to date when it starts. Until then, the index alone may report less than what was acknowledged: as after a
-write-ahead log was damaged, or did not come along with a copy of the folder."""
+write-ahead log was damaged, or did not come along with a copy of the folder.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def index_problem(log: Path) -> str | None:
     """Return why the index does not have all that is in the files of the log in folder `log`. Return None when it has, or its node is about
     to bring it up to date.
 
-    It looks at the index's bytes, where it has a digest, and past the last indexed commit, for INDEXED_S at most. Raises Unreadable."""
+    It looks at the index's bytes, where it has a digest, and past the last indexed commit, for INDEXED_S at most. Raises Unreadable.
+    """
     index = log / INDEX_NAME
     if not index.exists():
         return "it is missing"
@@ -67,7 +69,8 @@ def recovered(
 
     The index is made in the system's folder for temporary files, from the contents of the log's index, else from the files alone. It is
     deleted when the block ends. Nothing in `log` changes. What does not verify in the files is reported to `on_damage`. Raises Unreadable,
-    RetryLater."""
+    RetryLater.
+    """
     with TemporaryDirectory(prefix="landfall-index-") as beside:
         index = Path(beside) / INDEX_NAME
         _bring_up(log, index, codec, on_damage)

@@ -47,7 +47,8 @@ CREATE TABLE followed (topic TEXT PRIMARY KEY, next INTEGER, sum INTEGER) WITHOU
 """
 WAL_BYTES_MAX = 64 << 20
 """Size of SQLite's write-ahead log, bytes, above which a commit itself brings it into the database; upkeep does that much earlier. Where a
-reader that stands still keeps the file from starting again, a commit does so after each further WAL_BYTES_MAX."""
+reader that stands still keeps the file from starting again, a commit does so after each further WAL_BYTES_MAX.
+"""
 _bringing_down = threading.Lock()
 
 
@@ -65,7 +66,8 @@ class IndexWriter(IndexReader):
         """Open the index at `path`, empty when there was none, and return its writer.
 
         Raises IndexDamaged when the index there is of another version or damaged. Raises RetryLater when the disk refuses, or one of its
-        files is another user's."""
+        files is another user's.
+        """
         try:
             if (foreign := foreign_file(path)) is not None:
                 raise not_writable(foreign)
@@ -114,7 +116,8 @@ class IndexWriter(IndexReader):
 
     def set_aside(self, key: LineKey, first: int, end: int, line: OriginState) -> None:
         """Drop offsets `first .. end - 1`, which are no longer held; `line` is the state of `key` without them. Raises the same errors as
-        `apply`."""
+        `apply`.
+        """
 
         def drop() -> None:
             number = self._write_line(key, line, {})
@@ -125,7 +128,8 @@ class IndexWriter(IndexReader):
     def swap(self, key: LineKey, old: Collection[FileLocation], new: Sequence[Piece]) -> None:
         """Replace the pieces still held in blocks at `old` by those in `new`. Where a piece was cut or dropped, it stays so.
 
-        Raises the same errors as `apply`."""
+        Raises the same errors as `apply`.
+        """
 
         def move() -> None:
             number = self._line_id(key, locked=True)
@@ -271,7 +275,8 @@ def bring_down(index: Path, disk: Disk) -> None:
     """Bring SQLite's write-ahead log into the database, both to the disk, and write the digest of the database as it is then.
 
     Commits continue meanwhile; the part of the write-ahead log that they hold back stays for the next time. Raises
-    sqlite3.OperationalError, OSError."""
+    sqlite3.OperationalError, OSError.
+    """
     with _bringing_down:
         drop_sum(index, disk)
         with closing(disk.connect(index)) as connection:

@@ -42,7 +42,8 @@ class LogFinding:
 @dataclass(slots=True)
 class CheckTally:
     """Counts of what was checked. `unread`: records in blocks of a codec that this version does not read, whose checksums were verified.
-    `let_go`: blocks that do not verify and that the index does not name any more; what they held was fetched again, or is wanted."""
+    `let_go`: blocks that do not verify and that the index does not name any more; what they held was fetched again, or is wanted.
+    """
 
     frames: int = 0
     blocks: int = 0
@@ -55,7 +56,8 @@ def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
     """Yield the problems of the log in folder `log` as they are found; nothing when there are none. `tally` counts along.
 
     For a log in Kafka the check covers its index, and every block that the brokers have of the log. Raises RetryLater when they do not
-    answer. Where the index does not read, the files are checked all the same, but not against it."""
+    answer. Where the index does not read, the files are checked all the same, but not against it.
+    """
     mark: tuple[int, int, int] | None = None
     ends: dict[int, int] = {}
     damaged: list[LogFinding] = []
@@ -137,7 +139,8 @@ def _check_lines(log: Path, codec: Codec, tally: CheckTally, told: set[Lost]) ->
 def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], pointed_end: int, tally: CheckTally) -> Iterator[Wrong]:
     """Yield the damaged frames and blocks of one file. Bytes beyond what the index has seen are being written, or were when a process died.
 
-    `pointed_end`: the end of what the index points to in this file."""
+    `pointed_end`: the end of what the index points to in this file.
+    """
     _, last, end = mark
     whole_to = end if number == last else pointed_end if number < 0 else None
     with mapped(log, number) as data:

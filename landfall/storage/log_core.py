@@ -1,5 +1,6 @@
 """The part that all kinds of log share: they assign offsets, admit blocks, and release ranges. Each kind makes a commit durable in its own
-way."""
+way.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +42,16 @@ class LogKeeper(Protocol):
 
     def ready(self) -> None:
         """Settle what an earlier commit may have left open, so that the book has it. Raises RetryLater, or the reason why nothing can be
-        kept."""
+        kept.
+        """
         ...
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
         """Make `header` and `blocks` durable, and bring them into the index and the book.
 
         Raises RetryLater when they can not be made durable: then nothing has changed. Raises Unclear when it is not known whether they are
-        durable."""
+        durable.
+        """
         ...
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
@@ -58,7 +61,8 @@ class LogKeeper(Protocol):
     def rebuild_index(self, why: str) -> str | None:
         """Rebuild the index and the book from what is stored, because of `why`. Return why the result may not be complete, or None.
 
-        Raises RetryLater; then the index is as it was."""
+        Raises RetryLater; then the index is as it was.
+        """
         ...
 
     def refresh_marker(self) -> None:
@@ -105,7 +109,8 @@ class KeptLog(IndexedReader):
     def append(self, appends: Sequence[Append]) -> list[Appended]:
         """Assign offsets to new records, and return the answers: all records or none, in one commit, durable when it returns.
 
-        Raises RetryLater when they can not be kept, Misuse for records that no log takes."""
+        Raises RetryLater when they can not be kept, Misuse for records that no log takes.
+        """
         with self._write_lock, self._under_way():
             plan = self._with_index(lambda: self._append(appends))
         self._tell(plan.rows)
@@ -120,7 +125,8 @@ class KeptLog(IndexedReader):
     def admit(self, blocks: Sequence[Block]) -> int:
         """Admit blocks from elsewhere, and return how many records were new. They are durable when it returns; it is idempotent.
 
-        Raises Corrupt, PeerKnowsMore, RetryLater; then none of `blocks` was admitted."""
+        Raises Corrupt, PeerKnowsMore, RetryLater; then none of `blocks` was admitted.
+        """
         ready = self._decoded(blocks)
         with self._write_lock, self._under_way():
             wanted = self._with_index(lambda: self._admit(blocks, ready))
@@ -141,7 +147,8 @@ class KeptLog(IndexedReader):
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
         """Record that these offsets will never come. Held records of this node's own are dropped; held records of another node are kept.
 
-        The record is durable; the call is idempotent."""
+        The record is durable; the call is idempotent.
+        """
         if not 0 <= first <= end:
             raise Misuse(f"{first}..{end} is no range of offsets", code="offsets_invalid")
         self.declare_all_gone(stream, origin, RangeSet([(first, end)]), reason)
@@ -164,7 +171,8 @@ class KeptLog(IndexedReader):
         """Mark the held records of `first .. end - 1` as wanted again, and return how many. No rebuilt index takes them from where their
         bytes still lie.
 
-        Raises Misuse for records of this node's own and for an invalid range, RetryLater when the disk is full or Kafka does not answer."""
+        Raises Misuse for records of this node's own and for an invalid range, RetryLater when the disk is full or Kafka does not answer.
+        """
         if not 0 <= first <= end:
             raise Misuse(f"{first}..{end} is no range of offsets", code="offsets_invalid")
         self._check_own(stream, origin, end)
@@ -192,7 +200,8 @@ class KeptLog(IndexedReader):
     def open_generation(self, why: str) -> Origin:
         """Open a new origin, which names the present one as its predecessor, and return it. From then on appends go to it.
 
-        Raises RetryLater when it can not be kept."""
+        Raises RetryLater when it can not be kept.
+        """
         with self._write_lock:
             self._with_index(lambda: self._open_generation(why))
             self._with_index(self._ready)  # then the book has it, also where the index did not take it at once
@@ -205,7 +214,8 @@ class KeptLog(IndexedReader):
 
     def subscribe(self, changed: Changed) -> Callable[[], None]:
         """Call `changed` with the streams of every commit, right after it, from the committing thread. Return a function that stops the
-        calls."""
+        calls.
+        """
         with self._write_lock:
             self._subscribed += 1
             key = self._subscribed
@@ -314,7 +324,8 @@ class KeptLog(IndexedReader):
 
     def _decoded(self, blocks: Sequence[Block]) -> dict[int, list[NewBlock]]:
         """Return, by its place in `blocks`, what is written of each block that is new as the book stands. No commit waits while the blocks
-        are decoded. Raises Corrupt."""
+        are decoded. Raises Corrupt.
+        """
         wanted: dict[LineKey, RangeSet] = {}
         places: list[int] = []
         for place, block in enumerate(blocks):

@@ -1,6 +1,7 @@
 """Opening a log or a log's reader, of whichever kind it is.
 
-A Kafka client is imported only for a log that is in Kafka: it would be a quarter of what each of Spark's Python processes imports."""
+A Kafka client is imported only for a log that is in Kafka: it would be a quarter of what each of Spark's Python processes imports.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class LogOptions:
     """The options with which a node opens its log.
 
     `on_damage` is called for stored bytes that do not verify. A log that waits for its turn to be opened stops waiting once `stopping` is
-    set. `entitled` decides who may write which records."""
+    set. `entitled` decides who may write which records.
+    """
 
     on_damage: Callable[[Damage], None]
     stopping: threading.Event
@@ -50,7 +52,8 @@ def open_log(
     """Open the log of `node`, for its one writing process. The log is in `home`/log, or its index is there and the rest in Kafka. Its
     marker is next to it.
 
-    Raises what FileLog and KafkaLog raise, and Misuse when the folder holds a log of the other kind."""
+    Raises what FileLog and KafkaLog raise, and Misuse when the folder holds a log of the other kind.
+    """
     folder, marker = home / "log", home / "marker"
     if settings.group:
         home.mkdir(parents=True, exist_ok=True)
@@ -75,7 +78,8 @@ def open_log(
 def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = None, entitled: Entitled | None = None) -> AnyReader:
     """Return a reader of the log in `folder`, from any process; `passed_over` and `entitled` are as for IndexedReader.
 
-    Raises FileNotFoundError where there is no log."""
+    Raises FileNotFoundError where there is no log.
+    """
     if not in_kafka(folder):
         with ExitStack() as unused:
             reader = unused.enter_context(closing(FileLogReader(folder, codec, passed_over=passed_over, entitled=entitled)))
@@ -89,7 +93,8 @@ def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = Non
 
 def in_kafka(folder: Path) -> bool:
     """Return whether the log in `folder` is in Kafka, with only its index in the folder. Raises Unreadable where the folder can not be
-    read."""
+    read.
+    """
     try:
         return (folder / WHERE).exists()
     except OSError as problem:

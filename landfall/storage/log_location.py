@@ -27,7 +27,8 @@ DISK = Disk()
 @dataclass(frozen=True, slots=True)
 class LogPlace:
     """The place of the log of the node in `home`. `log` is its folder after all links are resolved. `inside`: only the contents of the
-    folder can be replaced."""
+    folder can be replaced.
+    """
 
     home: Path
     log: Path
@@ -36,7 +37,8 @@ class LogPlace:
     @classmethod
     def of(cls, home: Path) -> LogPlace:
         """Return the place of the log in `home`. Raises Misuse where no log can be put: behind a broken link, or where a part lies
-        elsewhere."""
+        elsewhere.
+        """
         named = home / "log"
         if named.is_symlink() and not named.exists() and not _left_beside(named).exists():
             what = f"{named} is a link to {named.resolve()}, which is not there"
@@ -72,7 +74,8 @@ class LogPlace:
     def begin(self) -> Path | None:
         """Begin to make `copy`, which is whole and on the disk, the log. No node starts until `end` is called (`check_finished`).
 
-        Returns where the old log lies now if it was moved as a whole. Raises OSError; then the old log and the marker are as they were."""
+        Returns where the old log lies now if it was moved as a whole. Raises OSError; then the old log and the marker are as they were.
+        """
         if self.inside:
             (self.log / _REPLACING).mkdir(exist_ok=True)
             self.copy.rename(self.log / _COPIED)

@@ -1,5 +1,6 @@
 """Opening a log: it locks the folder, brings the index up to date, finds the end of the segments, and checks that this is the latest
-copy."""
+copy.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def lock_folder(folder: Path, *kinds: str, group: str = "") -> int:
     made if they are missing.
 
     `group` may read the folder, and nobody else may (`make_shared`). Raises Misuse when there is a writer already, or others may read or
-    write there; RetryLater when the disk is full, read-only or failing, or the process's user may not write there."""
+    write there; RetryLater when the disk is full, read-only or failing, or the process's user may not write there.
+    """
     try:
         make_shared(folder, group)
         for kind in kinds:
@@ -65,7 +67,8 @@ class LogFolder:
         files.
 
         The part of SQLite's write-ahead log that SQLite does not accept, because of damage or a power cut, is reported; the files have it.
-        Raises RetryLater when the disk is full or fails, Misuse when another version of Landfall wrote the files."""
+        Raises RetryLater when the disk is full or fails, Misuse when another version of Landfall wrote the files.
+        """
         for number in (*segment_numbers(self.path), *merged_numbers(self.path)):
             secret_of(self.path, number)
         path = self.path / INDEX_NAME
@@ -88,7 +91,8 @@ class LogFolder:
 
         `why`: what is wrong with the old index, which is then set aside. `seen`: a commit that the old index had. `release` closes the old
         index: SQLite would delete the new one's files by name. Raises RetryLater when the disk is full or fails. The old index is then as
-        it was, or there is none."""
+        it was, or there is none.
+        """
         path, beside = self.path / INDEX_NAME, self.path / f"new-{INDEX_NAME}"
         try:
             remove_index(beside)

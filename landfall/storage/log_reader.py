@@ -38,12 +38,14 @@ from streams.retention.kept_records import shown
 
 Parts = Callable[[Piece], ReadBytes]
 """A function that returns the reader for spans of the block that holds a piece; the spans are not verified. It raises Corrupt, and Moved
-when the block is no longer there."""
+when the block is no longer there.
+"""
 
 Found = TypeVar("Found")
 CUT_ROWS_MAX = 98_304
 """Maximum number of rows in one rewritten part of a block that is cut. Rewriting 380,000 readings at once takes 162 MiB, this many takes 57
-MiB."""
+MiB.
+"""
 AHEAD_ROWS, AHEAD_BLOCKS = 1 << 17, 8
 """Maximum number of rows, and of blocks, decoded ahead of the reader: enough for two cores, and no more than memory has room for."""
 SPARED_ROWS = 1 << 15
@@ -57,7 +59,8 @@ class IndexedReader(IndexView, ABC):
     nothing.
 
     Each kind of log says where a block's bytes come from. What does not verify raises Corrupt: only the log's own process can set it aside
-    and fetch it again. A reader with `passed_over` reports it and continues."""
+    and fetch it again. A reader with `passed_over` reports it and continues.
+    """
 
     def __init__(
         self,
@@ -82,7 +85,8 @@ class IndexedReader(IndexView, ABC):
         """Yield blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges. A block of an unknown codec comes
         whole. What remains of a block that is cut comes in parts of at most CUT_ROWS_MAX rows, each made when it is requested.
 
-        Raises IndexDamaged when held offsets are not found, or RetryLater where the index is rebuilt then."""
+        Raises IndexDamaged when held offsets are not found, or RetryLater where the index is rebuilt then.
+        """
         last = None
         for held in self.whole_blocks(stream, origin, first, end):
             if self._codec.knows(held.block.codec):
@@ -105,7 +109,8 @@ class IndexedReader(IndexView, ABC):
         """Yield the rows of every held offset of `first .. end - 1`, ascending, at most READ_RECORDS_MAX rows a batch.
 
         Raises IndexDamaged when held rows are not found, or RetryLater where the index is rebuilt then; Misuse at a block of an unknown
-        codec."""
+        codec.
+        """
         key, builds = (stream, origin), self._builds
         left = self._line(key).ledger.held.within(first, end)
         for records in coalesced(self._rows(key, first, end), READ_RECORDS_MAX):
@@ -125,7 +130,8 @@ class IndexedReader(IndexView, ABC):
 
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
         """Yield all rows from `position` up to this copy's Position at the call, in offset order within each origin; never beyond a
-        hole."""
+        hole.
+        """
         lines = self._lines().get(stream, {})
         for origin, line in sorted(lines.items()):
             if position[origin] < line.ledger.floor:
@@ -140,7 +146,8 @@ class IndexedReader(IndexView, ABC):
         self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
     ) -> History:
         """Return every held row of `topic` with since <= order time < until, merged in one order; kept rows where thinning left nothing
-        else."""
+        else.
+        """
         positions: dict[str, Position] = {}
         batches: list[Batch] = []
         known = self._lines()
@@ -158,7 +165,8 @@ class IndexedReader(IndexView, ABC):
 
     def latest(self, stream: str, topic: str, nodes: Collection[str | None] | None = None) -> list[Batch]:
         """Return the last held row of `topic` at each origin of `stream`, for these nodes: one batch of one row each, found from the
-        end."""
+        end.
+        """
         found = []
         for origin, line in sorted(self._lines().get(stream, {}).items()):
             if nodes is not None and origin.node not in nodes:
@@ -174,7 +182,8 @@ class IndexedReader(IndexView, ABC):
 
     def admissions(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Yield the first offset, end and time (UTC ms) of each run that was admitted from elsewhere. Raises the same errors as other index
-        look-ups."""
+        look-ups.
+        """
         clipped = (piece.clipped(first, end) for piece in self._pieces((stream, origin), first, end))
         yield from admitted_at_ms(clipped)
 
@@ -190,7 +199,8 @@ class IndexedReader(IndexView, ABC):
         """Raise an error if `left`, the offsets that a read did not return, are still held: a copy never returns less than it reports as
         held.
 
-        Raises IndexDamaged, or RetryLater where the index is rebuilt then."""
+        Raises IndexDamaged, or RetryLater where the index is rebuilt then.
+        """
         if missing := left.common(self._line(key).ledger.held):
             problem = IndexDamaged(f"{key[0]}:{key[1]} holds {missing}, but no block has them", hint=REBUILT)
             self._mend_index(builds, problem)
@@ -216,7 +226,8 @@ class IndexedReader(IndexView, ABC):
     def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
         """Yield each piece, in the order of `pieces`, with the bytes of the block that holds it, or with the reason why there are none.
 
-        A piece whose block has moved comes as the pieces that hold its offsets now."""
+        A piece whose block has moved comes as the pieces that hold its offsets now.
+        """
 
     @abstractmethod
     def _parts(self, key: LineKey) -> AbstractContextManager[Parts]:
@@ -228,7 +239,8 @@ class IndexedReader(IndexView, ABC):
 
     def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
         """Return the pieces that hold the offsets of `piece` now. Raises Corrupt when the index still names the place where the block is
-        not."""
+        not.
+        """
         pieces = [other.clipped(piece.first, piece.end) for other in self._pieces_of(key, piece.first, piece.end)]
         if any(other.location == piece.location for other in pieces):
             raise Corrupt(f"byte {piece.location.at:,} of {file_path(Path(), piece.location.segment).name}, where they stood, is missing")
@@ -251,7 +263,8 @@ class IndexedReader(IndexView, ABC):
 
     def _ahead(self, stored: Iterator[tuple[Piece, Block]], first: int, end: int) -> Iterator[tuple[Piece, Future[pa.RecordBatch]]]:
         """Yield each piece with its requested rows, which are decoded while the caller looks at those before: at most AHEAD_ROWS, or
-        SPARED_ROWS."""
+        SPARED_ROWS.
+        """
         waiting: deque[tuple[Piece, int, Future[pa.RecordBatch]]] = deque()
         rows, ahead = 0, SPARED_ROWS if spares() else AHEAD_ROWS
         for piece, block in stored:

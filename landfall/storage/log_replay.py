@@ -51,7 +51,8 @@ class Placing:
     """The rules by which frames are taken into an index: their blocks with the filters of their topics, without the disowned rows.
 
     `reached`: a commit that is known to have been acknowledged in a generation, or 0. The power did not fail while that commit was
-    written."""
+    written.
+    """
 
     codec: Codec
     disowned: Disowned
@@ -82,7 +83,8 @@ class Replay:
 
     In a whole pass the merged files come first, each newer file before the files it was merged from; then come the segments. A record that
     is in several files is taken from the first. Gone offsets and floors are in the segments' checkpoints and frames, and are applied
-    there."""
+    there.
+    """
 
     def __init__(self, folder: Path, placing: Placing, on_damage: Callable[[Damage], None], index: IndexWriter, *, whole: bool) -> None:
         self._folder, self._placing, self._on_damage, self._index, self._whole = folder, placing, on_damage, index, whole
@@ -94,7 +96,8 @@ class Replay:
 
     def run(self) -> ReplayedLog:
         """Bring everything up to the last whole frame into the book and the index, and return them. Raises IndexDamaged, RetryLater; the
-        index is closed then."""
+        index is closed then.
+        """
         try:
             with ExitStack() as failed:
                 failed.callback(self._index.close)
@@ -122,7 +125,8 @@ class Replay:
 
     def _has_lost_its_head(self, number: int) -> bool:
         """Return whether the head of segment `number` is damaged. In a segment without a known frame that does not matter: the power failed
-        as its first frame was written, and it starts again."""
+        as its first frame was written, and it starts again.
+        """
         path = file_path(self._folder, number)
         return path.exists() and path.stat().st_size >= HEAD_BYTES and secret_of(self._folder, number) is None
 
@@ -248,7 +252,8 @@ class Replay:
 
     def _tell(self) -> None:
         """Report what is damaged, with the offsets that no other file has. Report also the offsets that a checkpoint lists as held and no
-        file has."""
+        file has.
+        """
         told: dict[LineKey, RangeSet] = {}
         for damage in self._damages:
             lost = [

@@ -1,5 +1,6 @@
 """The state that all frames of a log add up to, kept in memory: ledgers per (stream, origin), producers' last sequences, own
-generations."""
+generations.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class OriginState:
     """The state of one (stream, origin). `end`: one past the largest offset ever known. `received_at_ms`: the last received time stamped
     here (UTC ms).
 
-    The ledger is never changed in place: a commit makes a new OriginState, so the holder of an OriginState holds a snapshot."""
+    The ledger is never changed in place: a commit makes a new OriginState, so the holder of an OriginState holds a snapshot.
+    """
 
     ledger: OriginLedger = field(default_factory=OriginLedger)
     end: int = 0
@@ -52,7 +54,8 @@ class Piece:
     """Offsets `first .. end - 1` of a line, held in the block at `location`.
 
     The order times (UTC ms) are the bounds of the whole block. `topics` is the filter of its topics; None when the block can not be read
-    here. `admitted` says when the runs of the whole block were admitted."""
+    here. `admitted` says when the runs of the whole block were admitted.
+    """
 
     first: int
     end: int
@@ -73,7 +76,8 @@ class Piece:
 class PlacedBlock:
     """A block of a frame with its place on disk, its topics' filter, and the received time when it was appended here (else 0).
 
-    `left_out`: offsets of the block that are not taken. `admitted`: when records from elsewhere were admitted."""
+    `left_out`: offsets of the block that are not taken. `admitted`: when records from elsewhere were admitted.
+    """
 
     block: Block
     location: FileLocation
@@ -153,7 +157,8 @@ class Book:
     ) -> FrameChange:
         """Return what a frame that ends at byte `end` of `segment` changes. It is the same for the same book and frame, live or replayed.
 
-        `lost`: stream, origin, first and end of what its damaged blocks held. These offsets are known, but no longer held."""
+        `lost`: stream, origin, first and end of what its damaged blocks held. These offsets are known, but no longer held.
+        """
         change = FrameChange(header.commit, segment, end, produced=header.produced, openings=header.openings)
         draft = _Draft(self, change)
         for placed in blocks:
@@ -178,7 +183,8 @@ class Book:
 
     def restored(self, header: FrameHeader, checkpoint: Checkpoint, segment: int, end: int) -> FrameChange:
         """Return what a checkpoint adds to a book that lacks frames before it. Only offsets whose blocks were found count as held, not
-        those the checkpoint lists."""
+        those the checkpoint lists.
+        """
         known = {opening.generation for opening in self.openings}
         openings = tuple(opening for opening in checkpoint.openings if opening.generation not in known)
         change = FrameChange(header.commit, segment, end, produced=checkpoint.produced, openings=openings)

@@ -35,24 +35,28 @@ from streams.model.row_columns import Columns
 
 DEAD_BYTES_MAX = 128 << 10
 """Maximum dead bytes in all files together, in addition to a DEAD_SHARE-th of the held bytes. Above that, the file with the largest dead
-share is emptied."""
+share is emptied.
+"""
 DEAD_SHARE = 16
 AROUND_BYTES = 64
 """Size of what surrounds a block in a file that holds only it, bytes: no reason to write the block again."""
 LIVE_SHARE_MAX = 4
 """Divisor of a file's size: a file is not emptied before one byte in this many is dead. So each byte that is freed costs at most three
-written."""
+written.
+"""
 
 QUIET_LOOKS = 120
 """Number of looks at which upkeep found nothing to do and nothing came to a line, before the end of the line is merged. A node looks every
-5 s."""
+5 s.
+"""
 
 CHECKPOINT_COMMITS = 512
 """Number of commits after which SQLite's write-ahead log is brought into its database, so that no commit has to wait for that."""
 
 RELEASED_ROWS_MIN = 1 << 16
 """Minimum number of rows of a merge after which its memory is returned to the system: the next merge of that size comes many commits
-later."""
+later.
+"""
 
 GIVES_WAY_S = 0.05
 """Maximum time that a piece of a step waits for commits, seconds. Where commits follow one another without a pause, upkeep still runs."""
@@ -67,7 +71,8 @@ CURE = "set aside; nothing is lost with it while the index is there"
 class FrameWalk:
     """A walk over the files of the log in `log`. It reports to `on_damage` each place that does not verify, at every walk.
 
-    `written` returns the segment that is being written and its present length. It is not safe to use from several threads."""
+    `written` returns the segment that is being written and its present length. It is not safe to use from several threads.
+    """
 
     def __init__(self, log: Path, written: Callable[[], tuple[int, int]], on_damage: Callable[[Damage], None]) -> None:
         self._log, self._written, self._on_damage = log, written, on_damage
@@ -107,7 +112,8 @@ class LogParts:
     """The parts of a log that upkeep works on: its folder, its codec and disk, its lock, and its writer.
 
     `quiet` is set while no commit is under way. `set_aside` sets a damaged piece aside. `on_damage` receives damage to what surrounds
-    blocks. `with_index` looks into the index, and again once a damaged index is rebuilt. `builds` returns the number of rebuilds."""
+    blocks. `with_index` looks into the index, and again once a damaged index is rebuilt. `builds` returns the number of rebuilds.
+    """
 
     folder: Path
     codec: Codec
@@ -125,7 +131,8 @@ class LogParts:
 class Files:
     """The log's files. `stored`: how many bytes each file has. `written`: files that are being written, or whose number must not be
     assigned twice. `closed`: files that are closed; a segment is closed once a later one has a commit, and so its checkpoint. `dead_min`: a
-    file with fewer dead bytes is not emptied."""
+    file with fewer dead bytes is not emptied.
+    """
 
     stored: dict[int, int]
     written: set[int]
@@ -149,7 +156,8 @@ class FileUpkeep:
     large. 3 writes the block to the merged file and syncs that. 4 swaps the pieces in the index, in one transaction and under the log's
     lock. 5 deletes a file in which nothing is held any more. Before 5, the index that no longer names the file is on the disk, and every
     row of the index verifies. A damaged index is rebuilt instead. A crash before 4 leaves bytes that the index does not name; 5 deletes
-    them."""
+    them.
+    """
 
     def __init__(self, parts: LogParts, levels: Sequence[Level] = LEVELS) -> None:
         self._parts, self._levels = parts, levels
@@ -177,7 +185,8 @@ class FileUpkeep:
 
     def walk(self) -> Iterator[int]:
         """Verify what surrounds the blocks in the log's files: heads, headers of frames, checkpoints. Only one thread may do so at a
-        time."""
+        time.
+        """
         return self._walk()
 
     def close(self) -> None:
@@ -204,7 +213,8 @@ class FileUpkeep:
 
     def _plan(self) -> Iterator[Job]:
         """Yield the planned jobs. Freeing comes first: it needs no space. Then comes merging; then the files that merging left mostly dead;
-        then the ends of lines that receive no more records."""
+        then the ends of lines that receive no more records.
+        """
         if self._parts.writer.book.commit - self._checkpointed >= CHECKPOINT_COMMITS:
             yield self._checkpoint
         files = self._files()  # before the look at the index: nothing is added to those that are closed after it
@@ -279,7 +289,8 @@ class FileUpkeep:
 
     def _is_hopeless(self, key: LineKey, group: Sequence[Piece]) -> bool:
         """Return whether a merge of the group was tried and gave no fewer blocks. It is tried again only when there are twice as many
-        pieces."""
+        pieces.
+        """
         return len(group) < 2 * self._hopeless.get((key, group[0].first), 0)
 
     def _as_planned(self, key: LineKey, group: Sequence[Piece]) -> list[Piece]:

@@ -27,7 +27,8 @@ class IndexView:
         """Open the index of the log in `folder`, or `index` in its place. With `passed_over`, a reader continues past blocks that do not
         verify; with None, such a block raises Corrupt.
 
-        Raises FileNotFoundError when `folder` holds no log yet."""
+        Raises FileNotFoundError when `folder` holds no log yet.
+        """
         self._folder = folder
         self._index_path = index or folder / INDEX_NAME
         if not self._index_path.exists():

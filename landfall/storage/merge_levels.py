@@ -1,5 +1,6 @@
 """The choice of blocks to merge: only blocks of similar size, so that every record is written a few times at most, however small its commit
-was."""
+was.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ TAIL_PIECES_MAX = 512
 @dataclass(frozen=True, slots=True)
 class Level:
     """One level of merging. Neighbours of fewer than `rows_below` rows are merged once there are `pieces` of them that no lower level
-    takes, or `rows` in all."""
+    takes, or `rows` in all.
+    """
 
     rows_below: int
     pieces: int
@@ -32,7 +34,8 @@ class Level:
 
 LEVELS = (Level(64, 64, 4_096), Level(4_096, 64, 32_768), Level(32_768, 8, 131_072), Level(262_144, 8, 393_216))
 """Levels from commits of one record to blocks of up to 393,216 rows; each level writes a record once. Larger blocks save little and take
-memory: a million rows are 8 % fewer bytes than a quarter of a million."""
+memory: a million rows are 8 % fewer bytes than a quarter of a million.
+"""
 
 
 def passed(rows: int, levels: Sequence[Level]) -> int:
@@ -50,7 +53,8 @@ def ripe_groups(
 ) -> list[list[Piece]]:
     """Return the groups of at least two neighbouring pieces to merge now: of the lowest level that has any, at most GROUPS_MAX.
 
-    `pieces` returns the pieces of one line, ascending, at every call; `passed_over` returns whether a group is not to be tried."""
+    `pieces` returns the pieces of one line, ascending, at every call; `passed_over` returns whether a group is not to be tried.
+    """
     for below, level in zip((Level(0, 0, 0), *levels), levels, strict=False):
         groups = (group for group in _groups(pieces(), level, below.rows_below) if not passed_over(group))
         if found := list(islice(groups, GROUPS_MAX)):
@@ -62,7 +66,8 @@ def tail_of(pieces: Iterable[Piece], rows_max: int) -> list[Piece]:
     """Return the last pieces of a line that receives no more records, to be merged into one block of at most `rows_max` rows; or none.
 
     The first of them has no more rows than those after it together. So where a few records still come, time and again, a record is written
-    again only for as many more: some twenty times in all at the very most."""
+    again only for as many more: some twenty times in all at the very most.
+    """
     last: deque[Piece] = deque(maxlen=TAIL_PIECES_MAX)
     for piece in pieces:
         if piece.topics is None or (last and last[-1].end != piece.first):
@@ -84,7 +89,8 @@ def _groups(pieces: Iterable[Piece], level: Level, rows_min: int) -> Iterator[li
     """Yield unbroken runs of small readable pieces, cut where they are full. A run that is not full yet must have enough pieces.
 
     A piece of fewer than `rows_min` rows belongs to the lower levels, unless it lies between two that have more. Otherwise a large piece
-    would be written again for every few small ones after it."""
+    would be written again for every few small ones after it.
+    """
     group: list[Piece] = []
     rows = stored = enough = 0
     for piece in pieces:

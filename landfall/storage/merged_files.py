@@ -33,7 +33,8 @@ class Rewritten:
 
 class MergedFiles:
     """A writer of the merged files, one of each kind. Blocks that have passed the same number of levels lie together, and are dead together
-    once they are merged again. One thread at a time uses it. Every opening of the log begins new files."""
+    once they are merged again. One thread at a time uses it. Every opening of the log begins new files.
+    """
 
     def __init__(self, log: Path, disk: Disk, levels: Sequence[Level]) -> None:
         self._log, self._disk, self._levels = log, disk, levels
@@ -41,7 +42,8 @@ class MergedFiles:
 
     def write(self, blocks: Sequence[Rewritten]) -> list[Piece]:
         """Write `blocks` to the disk, and return their pieces. Raises RetryLater when the disk does not take them; nothing remains of them
-        then."""
+        then.
+        """
         written: list[Piece] = []
         for kind, alike in groupby(blocks, key=lambda one: passed(one.block.count, self._levels)):
             written += self._write(self._ready(kind), list(alike))

@@ -13,7 +13,8 @@ from streams.model.errors import Corrupt, Unreadable
 
 PEERS = "peers.json"
 """Name of the file in the log's folder, so that all who may read the log may read it. It lists every node that its node ever knew, by name,
-with role and identity."""
+with role and identity.
+"""
 
 
 class KnownPeers:
@@ -25,7 +26,8 @@ class KnownPeers:
 
     def peer(self, node: str) -> Peer | None:
         """Return the peer of this name; None when the file has none, or there is no file. Raises Corrupt for a file that can not be
-        understood, Unreadable for one that can not be read now."""
+        understood, Unreadable for one that can not be read now.
+        """
         try:
             changed_at = self._file.stat().st_mtime_ns
             if changed_at != self._read[0]:

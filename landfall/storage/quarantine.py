@@ -57,7 +57,8 @@ class Aside:
 
     def write_ahead_log(self, index: Path, why: str) -> None:
         """Keep a copy of this index's write-ahead log where there is room, and report it. SQLite takes it up to the first frame that does
-        not verify."""
+        not verify.
+        """
         wal = index.with_name(f"{index.name}-wal")
         with suppress(OSError):
             if self._has_room(wal.stat().st_size):

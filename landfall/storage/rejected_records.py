@@ -1,5 +1,6 @@
 """Records that are not what their origin signed. No rebuilt index takes them from the files or the Kafka in which their bytes may
-remain."""
+remain.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Disowned:
     """The file `disowned` of the log in `folder`: one row a record, identified by its contents, wherever merging and moving take its bytes.
 
     It is not safe to use from several threads: the log's lock guards it. A file that does not verify counts as empty, and `damaged` says
-    why."""
+    why.
+    """
 
     def __init__(self, folder: Path, disk: Disk, codec: Codec) -> None:
         self._path, self._disk, self._codec = folder / DISOWNED_NAME, disk, codec
@@ -65,7 +67,8 @@ class Disowned:
 
     def allow(self, block: Block, offsets: RangeSet) -> None:
         """Allow rows of `block` at `offsets` that a peer brings just as they were disowned. It is durable. Raises the same errors as
-        `add`."""
+        `add`.
+        """
         if found := self.among(block).common(offsets):
             same = {row for row in self._told(block) if row.offset in found}
             self._keep({row: None for row in self._rows if row not in same})

@@ -47,7 +47,8 @@ def _parts(batches: Iterable[Rows], rows_max: int) -> Iterator[Rows]:
 
 def _taken(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Return all waiting parts as one batch. Columns are joined one at a time: the parts of a joined column are released before the
-    next."""
+    next.
+    """
     if len(waiting) == 1:
         return waiting.pop()
     schema = pa.unify_schemas([part.schema for part in waiting])
@@ -74,7 +75,8 @@ def agree(batches: Sequence[pa.RecordBatch | Columns], other: pa.RecordBatch | C
 def merged(batches: Sequence[Batch]) -> pa.Table:
     """Return all rows in order of (order time, origin, offset), with the columns `stream` and `origin` in front.
 
-    A signal that is of one type in some rows and of another elsewhere becomes float64 where all are numbers, else text."""
+    A signal that is of one type in some rows and of another elsewhere becomes float64 where all are numbers, else text.
+    """
     held = [batch for batch in batches if batch.records.num_rows]
     tables = [_named(list(like)) for _, like in groupby(held, lambda batch: (batch.stream, batch.origin, batch.records.schema))]
     if not tables:

@@ -1,5 +1,6 @@
 """A log's files: numbered, append-only, each with a head and a row of frames. Segments hold commits; merged files hold what was merged from
-them."""
+them.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def merged_numbers(log: Path) -> list[int]:
 class OpenFile:
     """A reader of spans of a log's files, for one look-up. It keeps the last file open: neighbours are mostly in one file.
 
-    A file that is freed meanwhile is read until the look-up ends. It is not safe to use from several threads."""
+    A file that is freed meanwhile is read until the look-up ends. It is not safe to use from several threads.
+    """
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -92,7 +94,8 @@ def read_span(log: Path, number: int, at: int, length: int) -> bytes:
 def secret_of(log: Path, number: int) -> Secret | None:
     """Return the secret in the head of a file; None when the file is empty, or its head does not verify.
 
-    Raises FileNotFoundError when it was freed, Unreadable, and Misuse when another version of Landfall wrote the file."""
+    Raises FileNotFoundError when it was freed, Unreadable, and Misuse when another version of Landfall wrote the file.
+    """
     path = file_path(log, number)
     try:
         with path.open("rb", buffering=0) as file:
@@ -126,12 +129,14 @@ class SegmentWriter:
 
     A failed write or sync leaves nothing behind: the file is cut back to its last whole frame before anything else is written. While the
     disk refuses that, the next opening of the log may find the refused frame: that is Unclear. `secret` is the file's; its frames are made
-    with it. A new file's head is written with its first frame."""
+    with it. A new file's head is written with its first frame.
+    """
 
     def __init__(self, log: Path, disk: Disk, number: int, end: int) -> None:
         """Continue in file `number` at byte `end`; bytes beyond it are cut off.
 
-        Raises RetryLater when the disk refuses, Corrupt when the head before `end` does not verify."""
+        Raises RetryLater when the disk refuses, Corrupt when the head before `end` does not verify.
+        """
         secret = secret_of(log, number) if end else Secret.new()
         if secret is None:
             raise Corrupt(f"{file_path(log, number).name} has no secret that verifies, and can not be written on")
@@ -167,7 +172,8 @@ class SegmentWriter:
         before `keep`.
 
         With `more`, the rest of a frame goes after the part that was written. Raises RetryLater when the disk does not take it: no whole
-        frame remains then. Raises Unclear while a whole frame from before remains."""
+        frame remains then. Raises Unclear while a whole frame from before remains.
+        """
         if not more:
             self._mend()
         self._torn = True
@@ -181,7 +187,8 @@ class SegmentWriter:
     def sync(self) -> None:
         """Sync what was written to the disk, in a file that can be found there again.
 
-        Raises RetryLater when the disk can not confirm it: nothing remains then. Raises Unclear when something may remain."""
+        Raises RetryLater when the disk can not confirm it: nothing remains then. Raises Unclear when something may remain.
+        """
         try:
             self._disk.sync(self._descriptor)
             if not os.fstat(self._descriptor).st_nlink:
@@ -222,7 +229,8 @@ class SegmentWriter:
 
     def close(self) -> None:
         """Release the file. From then on `write`, `drop` and `roll` raise RetryLater: the descriptor may be another file's, which must not
-        be written, and the folder another log's."""
+        be written, and the folder another log's.
+        """
         os.close(self._descriptor)
         self._descriptor, self._torn = CLOSED, True
 

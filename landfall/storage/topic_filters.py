@@ -1,5 +1,6 @@
 """The filter or outline of a block's topics, kept next to the block's place: a filter has at most a byte a topic and at least eight bytes;
-an outline stands for very many topics."""
+an outline stands for very many topics.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ FEW_TOPICS = 1024
 """Number of topics below which a block has half the bits: it is small, and soon merged."""
 FILTER_BYTES_MIN = 8
 """Minimum size of a filter, bytes. One in eleven other topics seems to be in a one-byte filter of one topic, one in five hundred in eight
-bytes. A rare topic is searched in thousands of blocks of a row each, and every one that seems to have it is fetched."""
+bytes. A rare topic is searched in thousands of blocks of a row each, and every one that seems to have it is fetched.
+"""
 FILTERED_TOPICS_MAX = 1 << 16
 """The maximum number of topics of a block that has a filter. The filter of a block of more topics would take longer to read than the part
 of the block that has the topic. The block's outline says which part has it, if any."""
@@ -49,7 +51,8 @@ class TopicQuery:
 
 def topics_told(codec: Codec, block: Block, topics: pa.StringArray) -> bytes:
     """Return what is kept of the topics of `block`: their filter, or for more than FILTERED_TOPICS_MAX the outline. `topics` has each topic
-    at least once."""
+    at least once.
+    """
     told = topic_filter(topics)
     if told != _ANY_TOPIC:
         return told
@@ -70,7 +73,8 @@ def topic_hash(topic: str) -> Hash:
 
 def topic_filter(column: pa.StringArray) -> bytes:
     """Return a Bloom filter of the topics in `column`. 3 % of other topics seem to be in it; of few topics 15 %, of a handful 1 %, of too
-    many all."""
+    many all.
+    """
     parts = [_hashes(column.slice(at, _HASHED_AT_ONCE)) for at in range(0, len(column), _HASHED_AT_ONCE)]
     hashes = np.sort(np.concatenate([np.empty(0, np.uint64), *parts]))
     hashes = hashes[np.diff(hashes, prepend=~hashes[:1]) != 0]
@@ -99,7 +103,8 @@ def _halves(hashes: Hashes) -> tuple[Hashes, Hashes]:
 
 def _hashes(topics: pa.StringArray) -> Hashes:
     """Return a number for each topic. Its bytes, in words of eight, are each mixed into the result of those before; the end is
-    MurmurHash3's."""
+    MurmurHash3's.
+    """
     _, offsets, data = topics.buffers()
     starts = np.frombuffer(offsets, np.int32)[topics.offset : topics.offset + len(topics) + 1].astype(np.int64)
     lengths = np.diff(starts)

@@ -11,7 +11,8 @@ from landfall.system.http_headers import DATA_HEADERS
 
 def protect_answers(app: web.Application) -> None:
     """Add DATA_HEADERS to every answer of `app` from now on, except where it sets a header itself. An answer that opens a web socket has
-    none: no page comes of it, and its bytes are paid for over a satellite."""
+    none: no page comes of it, and its bytes are paid for over a satellite.
+    """
     app.on_response_prepare.append(_protect)
 
 

@@ -13,7 +13,8 @@ from streams.link_budget.daily_budget import Purse
 
 RECEIVE_BUFFER_BYTES = 32 << 10
 """Requested size of the receive buffer, bytes. The other side can not send more than fits it unasked, and this much is allowed in
-advance."""
+advance.
+"""
 
 OPENING_BYTES = 96 << 10
 """Minimum remaining budget, bytes, below which a link is not opened for more than alerts."""
@@ -117,7 +118,8 @@ class _MeteredSocket(_CountedSocket):
 
     def _allow(self, bytes_: int) -> None:
         """Raise BudgetSpent where that many bytes may not pass now. Bytes that may be on their way to this socket then count as received in
-        the `purse`, because they are not read."""
+        the `purse`, because they are not read.
+        """
         if not self._purse.ahead(bytes_, self._alerts):
             window, self._window = self._window, 0
             self._purse.release(window, self._alerts)

@@ -1,5 +1,6 @@
 """The renewal of a door's certificate while the door is open. A replaced certificate is used from then on. It is reported before it
-expires."""
+expires.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ async def keep_certificate(
 ) -> None:
     """Show the certificate in the files at the door of `name`, checked every LOOK_EVERY_S, until cancelled. When it is another certificate,
     call `renewed`, which may raise Misuse. A certificate that does not load is logged once, and the last valid one is still shown. `kind`:
-    the name used in `exceptions`."""
+    the name used in `exceptions`.
+    """
     problem_told, until_told = "", None
     while True:
         try:

@@ -1,6 +1,7 @@
 """Certificates of nodes (X.509, ECDSA P-256): a development authority, what it signs, and a certificate's contents in words.
 
-A node's name is in its certificate as the host name `<node>.node.landfall`, next to the hosts where its door is: no host is a node."""
+A node's name is in its certificate as the host name `<node>.node.landfall`, next to the hosts where its door is: no host is a node.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def make_node(authority: KeyAndCertificate, node: str, hosts: Sequence[str], now
     """Return a certificate for `node`, signed by `authority`, for dialling and for being dialled, at `hosts` (names or addresses) too.
 
     It is valid for `days`, and no longer than its authority. Raises Misuse for a name that no node or host can have, or an authority that
-    does not read or has expired."""
+    does not read or has expired.
+    """
     if not NODE_PATTERN.fullmatch(node):
         raise Misuse(
             f"no node can be called {node!r}",
@@ -130,7 +132,8 @@ def describe(certificate: bytes) -> Described:
 def doubt(files: TlsFiles, now: datetime) -> str | None:
     """Return why a peer with the same authority does not accept this node's certificate, in words; None when there is no reason here.
 
-    Raises Misuse when the files do not read."""
+    Raises Misuse when the files do not read.
+    """
     if reason := doubt_of_authority(files, now):
         return reason
     said = describe(files.certificate.read_bytes())
@@ -147,7 +150,8 @@ def doubt(files: TlsFiles, now: datetime) -> str | None:
 
 def doubt_of_authority(files: TlsFiles, now: datetime) -> str | None:
     """Return why no certificate at all can be valid now, this node's or a peer's, in words; None when some can. Raises Misuse as `doubt`
-    does."""
+    does.
+    """
     known = x509.load_pem_x509_certificates(files.authority.read_bytes())
     if any(one.not_valid_before_utc <= now < one.not_valid_after_utc for one in known):
         return None

@@ -34,7 +34,8 @@ class Dialler:
 
     def __init__(self, node: str, tls: TlsFiles | None = None) -> None:
         """Make the dialler. `tls`: the certificate to show at `https://` doors, and the authority to trust there. Raises Misuse when it
-        does not load."""
+        does not load.
+        """
         self._node, self._tls = node, tls
         self._shown = None if tls is None else shown_of(dialling(tls), tls)
         self._https: dict[Meter | None, aiohttp.ClientSession] = {}
@@ -46,7 +47,8 @@ class Dialler:
 
         `meter` allows and counts every byte, in both directions, from the first one on; the link is cut where it does not allow a byte.
         Raises NotAllowed when the peer refuses this node, with the peer's own sentence, or a certificate is not valid. Raises RetryLater
-        when the peer can not be reached within DIAL_TIMEOUT_S, or the answer is not a node's."""
+        when the peer can not be reached within DIAL_TIMEOUT_S, or the answer is not a node's.
+        """
         http, mine = self._http(meter), secrets.token_bytes(NONCE_BYTES)
         headers = {NODE_HEADER: self._node, LINK_HEADER: link, NONCE_HEADER: mine.hex()}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
@@ -101,20 +103,23 @@ class Dialler:
 
     def _wrong(self, problem: Exception, peer: str) -> str | None:
         """Return what is wrong with the certificates, as far as this end can know. OpenSSL does not report whether the peer's own has
-        expired or its authority's."""
+        expired or its authority's.
+        """
         said = why(problem, peer)
         return said and ((self._tls and doubt_of_authority(self._tls, datetime.now(UTC))) or said)
 
     def _doubt(self, problem: Exception) -> str | None:
         """Return why the peer may have rejected our certificate, or None: a peer that rejects it closes the connection without a
-        message."""
+        message.
+        """
         if self._tls is None or isinstance(problem, aiohttp.ClientConnectorError | TimeoutError):
             return None
         return doubt(self._tls, datetime.now(UTC))
 
     async def _refusal(self, http: aiohttp.ClientSession, url: str, headers: dict[str, str], shown: str | None) -> tuple[str, str] | None:
         """Return the sentence and the code of a node's refusal; None when it is no node's. The upgrade's own answer loses its body; a plain
-        request for the same path shows it."""
+        request for the same path shows it.
+        """
         try:
             secured, timeout = self._secured(), aiohttp.ClientTimeout(total=5)
             async with http.get(f"{url}/sync", headers=headers, timeout=timeout, ssl=secured, server_hostname=shown) as answer:

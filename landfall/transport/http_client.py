@@ -1,7 +1,8 @@
 """The client side of a node's HTTP door, for every process on the machine other than the node: append through it, read through it.
 
 It is synchronous and uses only the standard library, so that a Spark driver, an API worker or a script can use it. Async callers use a
-thread."""
+thread.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from streams.model.identifiers import Origin, Position
 
 DOOR_TIMEOUT_S = 45.0
 """Timeout of a request, seconds. It is longer than a node takes to report that the brokers of its log do not answer: twice 20 s, unless its
-settings differ."""
+settings differ.
+"""
 APPEND_BYTES_MAX = 64 << 20
 APPENDS_MAX = 10_000
 """Maximum number of appends in one request: each takes some 5 kB in memory, however short it is."""
@@ -67,7 +69,8 @@ class WireAdmits(msgspec.Struct):
     """The body of `POST /admit`: blocks as they are sent between nodes, all admitted in one commit or none; then the offsets that will
     never come.
 
-    `bringer`: the node that wrote the file they are from, if they are from one."""
+    `bringer`: the node that wrote the file they are from, if they are from one.
+    """
 
     blocks: list[bytes]
     gone: list[WireGone]
@@ -76,7 +79,8 @@ class WireAdmits(msgspec.Struct):
 
 class WireFollow(msgspec.Struct, forbid_unknown_fields=True):
     """The body of `POST /follow/<stream>`: the position of the client (`streams.gap_skipping_reader.ReaderStanding`), and the number of
-    rows it takes at a time."""
+    rows it takes at a time.
+    """
 
     position: dict[str, int]
     skipped: dict[str, list[tuple[int, int]]]
@@ -133,13 +137,15 @@ class AdmitDoor:
         """Admit all blocks, from `bringer` if it is a node's, and return how many records were new. They are durable when it returns. The
         same call again changes nothing.
 
-        Raises RetryLater (node away, disk full), NotAllowed (wrong token) or Misuse (a block that the log does not take)."""
+        Raises RetryLater (node away, disk full), NotAllowed (wrong token) or Misuse (a block that the log does not take).
+        """
         return self._door.ask("/admit", _Admitted, msgspec.msgpack.encode(WireAdmits(blocks, list(gone), bringer))).new_records
 
 
 class AppendDoor:
     """A client that appends to the log of the node whose door is at `url`. It is safe to use from any thread: every call is a request of
-    its own."""
+    its own.
+    """
 
     def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S, context: ssl.SSLContext | None = None) -> None:
         """Make the client. `context`: for an `https://` door, `landfall.transport.tls.trusting`."""
@@ -150,7 +156,8 @@ class AppendDoor:
 
         A retry is safe when every Append has producer and sequence: after RetryLater the same call again makes no second copy. Raises
         RetryLater (node away, disk full), NotAllowed (wrong token, or a stream that the node may not write) or Misuse (records that the log
-        refuses)."""
+        refuses).
+        """
         try:
             body = msgspec.msgpack.encode(WireAppends([wire_append(append) for append in appends]))
         except OverflowError as problem:
@@ -162,7 +169,8 @@ class AppendDoor:
 class ReadDoor:
     """A client that reads the log of the node whose door is at `url`, as JSON. It is safe to use from any thread.
 
-    Every call raises RetryLater when no node answers there, also when something else does, and NotAllowed for a wrong token."""
+    Every call raises RetryLater when no node answers there, also when something else does, and NotAllowed for a wrong token.
+    """
 
     def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S, context: ssl.SSLContext | None = None) -> None:
         """Make the client. `context`: for an `https://` door, `landfall.transport.tls.trusting`."""
@@ -185,14 +193,16 @@ class ReadDoor:
 
     def start(self, stream: str) -> Position | None:
         """Return where this copy of `stream` begins: at each origin's floor, below which it has dropped everything. None where it has
-        nothing of the stream."""
+        nothing of the stream.
+        """
         origins = self._door.ask(f"/ledger/{stream}", _Ledger).origins
         return Position.from_json({origin: one.floor for origin, one in origins.items()}) if origins else None
 
     def read(self, stream: str, position: Position | None = None, limit: int = 10_000) -> Iterator[dict[str, Any]]:
         """Yield rows of `stream` from `position` on, at most `limit`, each as a dict: coordinates, times, topic, device, signals, body.
 
-        Raises Trimmed when `position` is below this copy's floor."""
+        Raises Trimmed when `position` is below this copy's floor.
+        """
         query = {"position": json.dumps((position or Position()).to_json()), "limit": str(limit)}
         yield from self._door.rows(f"/read/{stream}?{urllib.parse.urlencode(query)}")
 
@@ -200,7 +210,8 @@ class ReadDoor:
         """Return what follows `standing`: late rows of what it skipped, then rows from its Position on, at most `limit` in all.
 
         The node waits at a hole as long as the stream's patience, and then continues beyond it. When there is nothing, it waits for rows,
-        at most `wait_ms`. Raises Trimmed when the Position is below this copy's floor."""
+        at most `wait_ms`. Raises Trimmed when the Position is below this copy's floor.
+        """
         wanted = WireFollow(standing.position.to_json(), skipped_to_json(standing.skipped), limit, wait_ms)
         lines = list(self._door.rows(f"/follow/{stream}", msgspec.json.encode(wanted), wait_s=wait_ms / 1000))
         if not lines:
@@ -215,7 +226,8 @@ class ReadDoor:
     def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[dict[str, Any]]:
         """Yield every row of one topic with since <= order time < until (UTC ms), in one order over all streams; requested in parts.
 
-        Rows that come meanwhile may be left out. Raises Misuse where more rows are of one instant than an answer holds."""
+        Rows that come meanwhile may be left out. Raises Misuse where more rows are of one instant than an answer holds.
+        """
         path = f"/history/{urllib.parse.quote(topic, safe='')}"
         since, rows_max, given = since_at_ms, HISTORY_ROWS, set[_Place]()
         while True:

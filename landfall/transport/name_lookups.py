@@ -22,7 +22,8 @@ class LookUps(AbstractResolver):
     """A resolver of names for the connections of one event loop.
 
     A name server that is dead holds a look-up for up to half a minute. Look-ups therefore share no threads with other work, and a name
-    whose look-up is under way is not looked up again: there are never more threads than names."""
+    whose look-up is under way is not looked up again: there are never more threads than names.
+    """
 
     def __init__(self) -> None:
         self._under_way: dict[tuple[str, int, int], asyncio.Task[list[Address]]] = {}

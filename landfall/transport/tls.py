@@ -45,7 +45,8 @@ def node_host(node: str) -> str:
 
 def serving(files: TlsFiles) -> ssl.SSLContext:
     """Return a context for a door, TLS 1.3. A client's certificate must be one of the authority's; a client without one needs a token.
-    Raises Misuse."""
+    Raises Misuse.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_OPTIONAL
     context.sslobject_class = _Hearing
@@ -66,7 +67,8 @@ def trusting(authority: Path) -> ssl.SSLContext:
 
 def node_of(certificate: Mapping[str, Any] | None) -> str | None:
     """Return the node that a verified peer's certificate (as `ssl` gives it) names; None when there is no certificate, or none of a
-    node."""
+    node.
+    """
     names = [value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "DNS" and value.endswith(NODE_DOMAIN)]
     return names[0].removesuffix(NODE_DOMAIN) if len(names) == 1 else None
 
@@ -89,7 +91,8 @@ def why(problem: BaseException, node: str) -> str | None:
 
 class Shown:
     """The certificate that a context shows, also after the certificate and the key in the files are replaced. Open connections stay as they
-    are; new ones show the new certificate. The authority to trust is read only at the start."""
+    are; new ones show the new certificate. The authority to trust is read only at the start.
+    """
 
     def __init__(self, context: ssl.SSLContext, certificate: Path, key: Path, load: Callable[[ssl.SSLContext], object]) -> None:
         """Watch the files. `load` fills a context from these files, as it did `context`, and raises Misuse when they do not load."""
@@ -99,7 +102,8 @@ class Shown:
     def renew(self) -> bool:
         """Return whether the files have changed; the new certificate is shown from now on.
 
-        Raises Misuse where they do not load, as while one of them is still the old one: the last that loaded are still shown."""
+        Raises Misuse where they do not load, as while one of them is still the old one: the last that loaded are still shown.
+        """
         if (stamps := _stamps(self.certificate, self._key)) == self._seen:
             return False
         self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # what does not belong together would spoil what is shown
@@ -110,7 +114,8 @@ class Shown:
 
 def showing(door: str, certificate: Path | None, key: Path | None) -> Shown | None:
     """Return what a door shows to clients that show nothing themselves; None without a certificate. Raises Misuse, which names `door`, when
-    the two do not load, and when others may read the key."""
+    the two do not load, and when others may read the key.
+    """
     if certificate is None or key is None:
         return None
 

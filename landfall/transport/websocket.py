@@ -46,7 +46,8 @@ class Wire:
 
     `sent_bytes` and `received_bytes` count its frames, headers included. `counts_until_s`: the time until which the peer's certificate is
     valid (seconds since 1970); None where it shows none. `nonces`: the nonces that its ends have sent each other. `address`: the peer's
-    host, if known; `endpoint`: its host and port, empty if not known."""
+    host, if known; `endpoint`: its host and port, empty if not known.
+    """
 
     def __init__(
         self,
@@ -100,7 +101,8 @@ class Wire:
 
     async def messages(self) -> AsyncIterator[bytes]:
         """Yield the incoming binary messages, until the link is gone. Raises Corrupt at what no peer sends: a text, a message of more than
-        RECEIVE_BYTES_MAX, or bytes that are no WebSocket message."""
+        RECEIVE_BYTES_MAX, or bytes that are no WebSocket message.
+        """
         async for message in self._socket:
             if message.type is not WSMsgType.BINARY:
                 if message.type is WSMsgType.TEXT or isinstance(message.data, WebSocketError):
@@ -116,7 +118,8 @@ class Wire:
         """Close the link with a closing handshake, and cut it when that takes too long. A link that has been cut gets no handshake.
 
         The socket of a dialled link is closed when it returns, so that no budget is held for it any more. Over TLS that is only once the
-        peer has answered the handshake too."""
+        peer has answered the handshake too.
+        """
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._socket.close()

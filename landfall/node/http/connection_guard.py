@@ -1,5 +1,6 @@
 """The guard that closes idle connections at a node's HTTP door in time, so that no number of them takes all of the node's file
-descriptors."""
+descriptors.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class _Gate(socket.socket):
 
 class Doorkeeper:
     """The keeper of the doors of one node, for its event loop. `runner` serves its application; `keep` watches the connections that come
-    through its `gates`."""
+    through its `gates`.
+    """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -74,7 +76,8 @@ class Doorkeeper:
 
     async def runner(self, app: web.Application) -> web.AppRunner:
         """Return the runner that serves `app`, set up. A connection that has sent a request is no stranger. Bodies are left as they come:
-        none is unpacked."""
+        none is unpacked.
+        """
 
         @web.middleware
         async def asked(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -91,7 +94,8 @@ class Doorkeeper:
 
     async def keep(self) -> None:
         """Run until cancelled, when no connections come any more. Then all strangers are disconnected, also those in TLS's handshake, which
-        the application never saw."""
+        the application never saw.
+        """
         try:
             while True:
                 self.look()

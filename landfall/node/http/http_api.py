@@ -95,7 +95,8 @@ class ServedNode(Protocol):
 
     async def admit(self, blocks: list[Block], bringer: str | None = None) -> int:
         """Admit blocks from elsewhere, of the node `bringer` if any, and return how many records were new. They are durable when it
-        returns."""
+        returns.
+        """
         ...
 
     def health(self) -> dict[str, Any]:
@@ -105,7 +106,8 @@ class ServedNode(Protocol):
 
 class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request to give up offsets `first .. end - 1` of an origin. Unless `sure`, only the effect is reported. Nodes named in `without`
-    are not waited for."""
+    are not waited for.
+    """
 
     origin: str
     first: int
@@ -116,7 +118,8 @@ class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class HttpApi:
     """The routes of one node, and what each needs of its caller (docs/reference/access.md). /sync is for peers, which `Links.who`
-    identifies."""
+    identifies.
+    """
 
     def __init__(self, node: ServedNode, guard: Guard) -> None:
         self._node, self._guard = node, guard
@@ -208,7 +211,8 @@ class HttpApi:
         """Raise NotAllowed for what only the node's own process writes, and for what this node may not write.
 
         A record of the second kind that is here already raises nothing: its retry gets that answer even where the right to write is gone by
-        now."""
+        now.
+        """
         if append.stream.endswith(DERIVED) or append.stream == HOMES:
             what = f"{append.stream} is what the node itself says of its records: no other program writes into it"
             raise NotAllowed(what, code="stream_of_node")
@@ -222,7 +226,8 @@ class HttpApi:
 
     def _check_consumers(self, records: pa.RecordBatch) -> None:
         """Refuse what is not a program's own consumer. The nodes' own consumers write their positions into the log itself, not through a
-        door."""
+        door.
+        """
         known = self._node.log.streams()
         for row in records.to_pylist():
             check_client(row[TOPIC], read_body(row[BODY]), known)
@@ -303,7 +308,8 @@ class HttpApi:
 
     def _to_be_here(self, stream: str) -> str:
         """Return `stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have
-        it."""
+        it.
+        """
         me, definition = self._node.settings.me(), self._node.definitions.of(stream)
         its_own = stream in OF_ITSELF or may_originate(definition, me.role, me.node)
         if its_own or may_have(me, definition) or stream in self._node.log.streams():

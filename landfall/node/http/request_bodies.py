@@ -80,7 +80,8 @@ def appends_of(body: bytes | bytearray) -> list[Append]:
 
 def _records(ipc: bytes) -> pa.RecordBatch:
     """Return the rows of an Arrow IPC stream. Raises Misuse for bytes that are no such stream, ValueError for rows that may not be
-    appended."""
+    appended.
+    """
     records = check_given(read_ipc(ipc))
     checks: tuple[tuple[str, Callable[[Any], object]], ...] = (
         (TOPIC, check_topic),

@@ -29,7 +29,8 @@ _PRINCIPAL = web.RequestKey("principal", Principal)
 @dataclass(frozen=True, slots=True)
 class Need:
     """The right that a route needs of its caller: `verb` on `stream`. `{stream}`: the stream that its path names. None: the streams that
-    its handler finds in the request and checks with `must`, one by one. `person`: the caller is a person, whose name is recorded."""
+    its handler finds in the request and checks with `must`, one by one. `person`: the caller is a person, whose name is recorded.
+    """
 
     verb: Verb
     stream: str | None = None
@@ -72,7 +73,8 @@ class Guard:
         trusted_proxies: Iterable[str],
     ) -> None:
         """Make the guard. `wrong` is notified of every wrong secret. `trusted_proxies`: addresses and networks whose `X-Forwarded-For` is
-        used."""
+        used.
+        """
         self._app, self._credentials, self._wrong, self._report = app, credentials, wrong, report
         self._proxies = [ip_network(one) for one in trusted_proxies]
         self._needs: dict[tuple[str, str], Need | None] = {}
@@ -94,7 +96,8 @@ class Guard:
     async def known(self, request: web.Request) -> Principal | None:
         """Return the principal that sends this request; None when it is not known. A wrong secret is counted, and its answer slowed.
 
-        Raises Crowded where too many wrong secrets, or passwords, wait."""
+        Raises Crowded where too many wrong secrets, or passwords, wait.
+        """
         kind, _, shown = request.headers.get("Authorization", "").partition(" ")
         name, secret = _read_shown(kind.lower(), shown.strip())
         if not secret:
@@ -107,12 +110,14 @@ class Guard:
 
     async def shown_wrong(self, request: web.Request, name: str) -> None:
         """Count and report a wrong secret that came with `request` and `name` (empty: a token). It returns when the request may be
-        answered. Raises Crowded where too many wait."""
+        answered. Raises Crowded where too many wait.
+        """
         await self._wrong.shown(name, self._sender(request))
 
     def _sender(self, request: web.Request) -> str:
         """Return the address that a request comes from. Where a trusted proxy sent it, that is the last in `X-Forwarded-For` that is no
-        trusted proxy's."""
+        trusted proxy's.
+        """
         address = request.remote or ""
         named = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
         while named and self._is_proxy(address) and (before := _address(named.pop())):
@@ -124,7 +129,8 @@ class Guard:
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer by `handler` where the caller may do what the route needs, else with 401 or by raising NotAllowed. A route that declares
-        no need is for nobody."""
+        no need is for nobody.
+        """
         resource = request.match_info.route.resource
         method = "GET" if request.method == "HEAD" else request.method
         route = (method, resource.canonical if resource else "")
@@ -156,7 +162,8 @@ class Guard:
 
     async def keep_looking(self) -> None:
         """Apply changes of the file of credentials as long as the node runs. Requests under way of a principal that it does not name any
-        more are ended."""
+        more are ended.
+        """
         problem_told = ""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -186,7 +193,8 @@ def _address(text: str) -> str:
 
 def _pass(request: web.Request, principal: Principal, need: Need | None) -> None:
     """Raise NotAllowed where `principal` may not do what the route of `request` needs. None (a route that declares nothing) is for
-    nobody."""
+    nobody.
+    """
     if need is None or (need.stream is None and not may(principal, need.verb, None)):
         raise NotAllowed(f"{principal.name} has nothing to do here", code="credential_not_allowed")
     if need.stream is not None:

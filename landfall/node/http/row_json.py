@@ -32,7 +32,8 @@ def batch_lines(batches: Iterable[Batch], limit: int) -> Iterator[str]:
 
 def table_lines(log: LogReader, rows: pa.Table, limit: int) -> Iterator[str]:
     """Yield at most `limit` rows of a history of `log`, a line each, with the time when the log admitted them (`admitted_at_ms`, null for
-    its own)."""
+    its own).
+    """
     found = rows.slice(0, limit).to_pylist()
     offsets: dict[tuple[str, str], list[int]] = {}
     for row in found:
@@ -45,7 +46,8 @@ def table_lines(log: LogReader, rows: pa.Table, limit: int) -> Iterator[str]:
 def row_line(row: Mapping[str, Any]) -> str:
     """Return one row as JSON: coordinates, times, topic, device; `signals` and `body` as objects; `source` when it was made from another
     record. A body that does not read (`streams.model.records.read_body`) is null, and its text is in `body_text`. A number that JSON can
-    not express is null."""
+    not express is null.
+    """
     fields = {name: row.get(name) for name in (*_COORDINATES, *_PLAIN)}
     if ADMITTED_AT in row:
         fields[ADMITTED_AT] = row[ADMITTED_AT]

@@ -1,5 +1,6 @@
 """The followers of a stream through a node's door. They get new rows, past holes as the stream's patience allows, and rows that come
-late."""
+late.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class FollowRequest:
 
 class StreamFollowers:
     """All followers of the streams of one node. For each stream it remembers since when it waits at which hole, for all clients alike: the
-    clients keep their ReaderStanding. Call it from the node's event loop."""
+    clients keep their ReaderStanding. Call it from the node's event loop.
+    """
 
     def __init__(self, definitions: Definitions, clock: Clock) -> None:
         self._definitions, self._clock = definitions, clock
@@ -37,7 +39,8 @@ class StreamFollowers:
     async def follow(self, log: Log, ask: FollowRequest, wait_ms: int) -> Polled:
         """Return what there is. When that is nothing, return what there is after a later commit to the stream, at most `wait_ms` from now.
 
-        Raises Trimmed when the Position is below the floor of `log`."""
+        Raises Trimmed when the Position is below the floor of `log`.
+        """
         loop, grown = asyncio.get_running_loop(), asyncio.Event()
         reader = self._reader(log, ask.stream)
 
@@ -61,7 +64,8 @@ class StreamFollowers:
 
     def _reader(self, log: Log, stream: str) -> PatientReader:
         """Return the stream's one reader. A stream that is not here yet gets a reader for this call, because a client may request any
-        name."""
+        name.
+        """
         known = self._readers.get(stream)
         if known is None:
             known = PatientReader(log, stream, Patience(self._patience(stream), self._clock))

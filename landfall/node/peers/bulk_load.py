@@ -10,7 +10,8 @@ PAUSE_S = 2.0
 """Time without any part of a backlog after which the backlog is over, seconds."""
 WAITS_S_MAX = 60.0
 """Maximum time after the beginning of a backlog for which background work waits for it, seconds. A backlog that never ends thus keeps
-nothing undone."""
+nothing undone.
+"""
 
 
 class Bulk:

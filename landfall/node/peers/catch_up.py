@@ -12,7 +12,8 @@ from streams.replication.link_terms import Key
 
 def lacked(node: Node, streams: Iterable[str]) -> int | None:
     """Return how many records of `streams` that the node's companions in session wrote are not here. The companions claimed them when they
-    met or since. Return None while none is in session, or one has yet to claim. Call it from the node's event loop."""
+    met or since. Return None while none is in session, or one has yet to claim. Call it from the node's event loop.
+    """
     sessions, companions = node.links.with_companions(), node.settings.companions()
     wanted = tuple(streams)
     if not sessions or not all(one.compared(stream) for one in sessions for stream in wanted):

@@ -53,7 +53,8 @@ class BudgetClock:
     """The wall clock's time, continued by boot time from one midnight (UTC) to the next, also over restarts of the process.
 
     It follows the wall clock only at midnight, and only where that is not doubted: so each day lasts until its midnight by boot time. After
-    a restart of the machine a clock that is doubted, or behind, continues from the last day's beginning. Call it from one thread."""
+    a restart of the machine a clock that is doubted, or behind, continues from the last day's beginning. Call it from one thread.
+    """
 
     def __init__(self, folder: Path, wall: Clock, doubted: Callable[[], bool], boot_id: str) -> None:
         """Prepare the clock. `folder`: the node's. `boot_id`: the id of this start of the machine, empty where it is unknown."""
@@ -62,7 +63,8 @@ class BudgetClock:
 
     def now_ms(self) -> int:
         """Return UTC milliseconds. It writes its file when a day begins; a disk that does not take it costs at most one more day after a
-        restart."""
+        restart.
+        """
         boot_s = self._wall.boot_s()
         anchor = self._anchor or self._kept(boot_s)
         if anchor is None or anchor.at(boot_s) // DAY_MS != anchor.at_ms // DAY_MS:
@@ -102,7 +104,8 @@ class Purses:
     ) -> None:
         """Read the budgets' file. `now_ms`: the time by which days begin, UTC. `me` and the `others` of this ship spend from one budget.
 
-        Raises Misuse when the file does not read."""
+        Raises Misuse when the file does not read.
+        """
         self._path, self._book = folder / FILE_NAME, _read(folder / FILE_NAME)
         budgets = {link: budget for link, settings in links.items() if (budget := settings.budget())}
         self._purses = {
@@ -129,7 +132,8 @@ class Purses:
 
     def heard(self, who: str, words: Mapping[str, tuple[str, Word]]) -> None:
         """Record the report of another node of the ship: per class of link for which it has a budget, the day (UTC) and its message about
-        it."""
+        it.
+        """
         for link, purse in self._purses.items():
             if link in words:
                 purse.shares.heard(words[link][0], who, words[link][1])
@@ -138,7 +142,8 @@ class Purses:
 
     def give(self) -> bool:
         """Give some of what is left here to those of the ship's nodes that have less of a budget: `Purse.give`. Return whether anything was
-        given."""
+        given.
+        """
         return sum(purse.give() for purse in self._purses.values()) > 0
 
     def settle(self) -> None:

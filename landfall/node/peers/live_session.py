@@ -40,7 +40,8 @@ class Live:
 
     def status(self, now_s: float) -> dict[str, Any]:
         """Return the class of link, round trip in ms, bytes and records each way, and records the peer still lacks; `now_s`: monotonic
-        seconds."""
+        seconds.
+        """
         session, wire, rtt_s = self.drive.session, self.wire, self.drive.session.liveness.rtt_s
         return {
             "link": self.link,

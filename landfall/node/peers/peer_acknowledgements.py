@@ -21,7 +21,8 @@ class Ashore:
     start.
 
     A claim costs nothing, and one port may lie: nothing is deleted because of it, and no alert is kept from any other peer. Only the claim
-    of a stream's home counts for deletion."""
+    of a stream's home counts for deletion.
+    """
 
     def __init__(self, nodes: Collection[str], definitions: Definitions) -> None:
         self._nodes, self._definitions = frozenset(nodes), definitions
@@ -45,7 +46,8 @@ class Ashore:
 
     def wait_for(self, peer: str, key: Key, held: RangeSet) -> RangeSet:
         """Return the offsets to dial `peer` for: those that the stream's home is not known to have, and that `peer` does not claim to
-        have."""
+        have.
+        """
         stream, origin = key
         left = held.without(self.at_home().get(stream, {}).get(origin, ()))
         for said in (said for by, said in self._said.items() if by.node == peer):

@@ -37,7 +37,7 @@ class Guests:
         self._shown: dict[str, Principal] = {}
 
     def who(self, node: str, certified: str | None, token: str) -> Guest:
-        """Return the known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`, of a
+        """Return the known peer that comes as `node`. It has a certificate of `certified`, which counts alone, or else `token`, of a
         credential of this very node (`node:NAME`, or its ship's, port's or customer's) that may replicate.
 
         Raises NotAllowed (PEER_UNKNOWN) with a sentence that the peer can show its operator.

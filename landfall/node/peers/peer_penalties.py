@@ -1,5 +1,6 @@
 """Penalties of peers. A peer that broke the rules of a session is admitted, and dialled, again after a pause, which grows each time.
-Repeated reports about one peer are made ever more seldom."""
+Repeated reports about one peer are made ever more seldom.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ TOLD_AGAIN_S, SELDOM_S = 60.0, 3_600.0
 @dataclass(slots=True)
 class _Said:
     """The reports about one peer for one reason: how many were made at once, how many were not made since the last, and when the next is
-    due."""
+    due.
+    """
 
     told: int = 0
     untold: int = 0
@@ -33,7 +35,8 @@ class _Said:
 
 class Barred:
     """The penalties of the peers of one node. What a peer does wrong is reported in `exceptions`; a peer that comes again at once could
-    fill the disk with it."""
+    fill the disk with it.
+    """
 
     def __init__(self, now_s: Callable[[], float], report: Callable[..., None]) -> None:
         self._now_s, self._report = now_s, report

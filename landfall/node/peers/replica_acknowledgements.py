@@ -34,7 +34,8 @@ class OtherDisks:
 
     `alone_after_s`: when no other node has taken what is waited for within this time, this node is alone. It reports that in `exceptions`,
     `metrics` and on its standard error. Then it waits on. With `goes_on` the waiting callers continue, as long as its own disk returns what
-    they wait for, until another node has all that it lacked."""
+    they wait for, until another node has all that it lacked.
+    """
 
     def __init__(self, node: Node, alone_after_s: float, goes_on: bool) -> None:
         self._node, self._alone_after_s, self._goes_on = node, alone_after_s, goes_on
@@ -48,7 +49,8 @@ class OtherDisks:
 
     def watch_over(self, streams: Sequence[str], newest: int) -> None:
         """Watch these streams, and of each origin the `newest` records: older records are not sent again. Call it before anything relies on
-        what the log holds."""
+        what the log holds.
+        """
         self._streams, self._newest = tuple(streams), newest
         self._known = self._held()
 
@@ -57,7 +59,8 @@ class OtherDisks:
         been here until now.
 
         The function returns True then; with `goes_on`, also once this node is alone and its own disk returns the records. It returns False
-        when some of them are on no known disk."""
+        when some of them are on no known disk.
+        """
         known = self._held()
         for (stream, origin), ranges in [*self._known.items(), *(((one.stream, one.origin), _given(one)) for one in answers)]:
             known.setdefault((stream, origin), RangeSet()).update(ranges)
@@ -70,7 +73,8 @@ class OtherDisks:
 
     def refused_s(self) -> float:
         """Return for how long this disk has not returned what it alone has and a caller waits for, monotonic seconds; 0 while it does. It
-        is known once alone."""
+        is known once alone.
+        """
         return 0.0 if self._refused_since_s is None else self._node.clock.monotonic_s() - self._refused_since_s
 
     async def run(self) -> None:
@@ -121,7 +125,8 @@ class OtherDisks:
 
     def _look(self, offsets: Offsets) -> tuple[Offsets, Offsets]:
         """Return what of `offsets` only this disk has, and what no disk is known to have. Records dropped by rule can be given to no node,
-        and are in neither."""
+        and are in neither.
+        """
         ledgers = {stream: self._node.log.ledger(stream) for stream in self._streams}
         here: dict[Key, RangeSet] = {}
         nowhere: dict[Key, RangeSet] = {}
@@ -133,7 +138,8 @@ class OtherDisks:
 
     async def _gives(self, here: Offsets) -> bool:
         """Return whether this disk returns the newest of these: it took them, and its folder may have been deleted since. Where one disk is
-        to be enough, no disk is not enough. Where this disk returns nothing, the other can not get it."""
+        to be enough, no disk is not enough. Where this disk returns nothing, the other can not get it.
+        """
         try:
             given = await asyncio.to_thread(self._read_newest, here)
         except RetryLater as problem:
@@ -179,7 +185,8 @@ def _count(offsets: Offsets) -> int:
 
 def other_disks(node: Node, ack: str, alone_after_s: float, when_alone: str) -> OtherDisks | None:
     """Return what `intake.ack`, `alone_after_s` and `when_alone` ask for, run as background work of `node`; None where its own disk is
-    enough."""
+    enough.
+    """
     if ack != "two_nodes":
         return None
     others = OtherDisks(node, alone_after_s, when_alone == "degrade")

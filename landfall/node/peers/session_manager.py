@@ -50,7 +50,8 @@ _WITHDRAWN = "headquarters has withdrawn '{}'"
 _DIALS_ALONE = "'{}' is a ship whose settings say what its links carry or cost: it dials, and is dialled by its own nodes alone"
 STEADY_S = 5.0
 """Minimum duration of a good session, seconds. After it the next is dialled soon; a session that was refused at once is not retried all the
-time."""
+time.
+"""
 
 
 WAITING_MAX = 256
@@ -78,7 +79,8 @@ class PairCopy:
 
     async def take(self) -> None:
         """Write down the newer entries of those that came since the last call. The file's change is then detected like any other change of
-        it."""
+        it.
+        """
         entries = [entry for message in self._came for entry in message]
         self._came.clear()
         if not entries:
@@ -110,7 +112,8 @@ class _Kept:
 
 class Links:
     """The links of one node. It keeps sessions with the peers it is to dial, and accepts sessions of those that come. Call it from the
-    node's event loop."""
+    node's event loop.
+    """
 
     def __init__(
         self,
@@ -218,7 +221,8 @@ class Links:
         until this step of the event loop.
 
         Sessions start again too in which the peer, which received the change first, has sent what must be received again; so do newcomers'
-        sessions."""
+        sessions.
+        """
         shared = self.shared()
         changed = [name for name, live in self._live.items() if shared[name] != before[name] or live.drive.session.missed()]
         for name in {*changed, *self._places.newcomers()}:
@@ -227,7 +231,8 @@ class Links:
 
     def end_withdrawn(self) -> None:
         """End the sessions with nodes that headquarters has withdrawn. They are neither admitted nor dialled until headquarters takes that
-        back."""
+        back.
+        """
         for name in [name for name in self._places.names() if self._turned_away(name)]:
             told.warning("headquarters has withdrawn %s: no session with it any more", name)
             self._places.end(name, _WITHDRAWN.format(name))
@@ -249,7 +254,8 @@ class Links:
 
     def heard_of_budgets(self, who: str, words: Mapping[str, tuple[str, Word]]) -> None:
         """Record the report of another node of this ship on the budgets that they share: `Purses.heard`. If it has a session here, it is
-        given a part of them."""
+        given a part of them.
+        """
         self._purses.heard(who, words)
         if who in self._live and self._purses.give():
             self._look_after_budgets()

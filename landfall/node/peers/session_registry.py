@@ -2,7 +2,8 @@
 
 A session that comes next to another counts once the peer has sent a Hello for this very link: a replay ends no session. A session of the
 same process of the peer then takes the other's place. A session of another process waits: the peer of the standing session is pinged. Where
-it answers, the newcomer is refused. Where it does not, that session ends within its link's dead time, and the newcomer gets its place."""
+it answers, the newcomer is refused. Where it does not, that session ends within its link's dead time, and the newcomer gets its place.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _TWICE = (
 
 class SessionRegistry:
     """The sessions of one node by their peers' names. `live` are those in their place. `coming` are those whose peer has yet to greet.
-    `waiting` are those of another process than the one in the place, which is being asked whether it is still there."""
+    `waiting` are those of another process than the one in the place, which is being asked whether it is still there.
+    """
 
     def __init__(self, node: str, twins: Twins) -> None:
         """Make an empty registry. `node`: this node's name. `twins` is notified of refused processes."""

@@ -22,7 +22,8 @@ LOOK_EVERY_S = 0.1
 """Time between two checks of the peer's silence and the pings while there is always something to send, seconds."""
 HELD_UP_S = 0.5
 """Delay of a timer, seconds, that shows that this process was held up, and not that the peer was silent: incoming messages are read
-first."""
+first.
+"""
 SATELLITE_BIT_S = 128_000
 """Assumed rate of a satellite link without a set rate, bit/s. It is as slow as any, and limits what may lie unsent."""
 _EXPIRED = "the certificate that '{}' came with has expired: it may come with another"
@@ -36,7 +37,8 @@ class Pacer:
     """A limit that keeps what is sent below `rate_bit_s` (None: no limit), on average and except for BURST_S of it. `now_s`: monotonic
     seconds.
 
-    A message may go as long as nothing is owed, whatever its size; what it takes beyond the saved amount is owed."""
+    A message may go as long as nothing is owed, whatever its size; what it takes beyond the saved amount is owed.
+    """
 
     def __init__(self, rate_bit_s: int | None, now_s: float) -> None:
         self._bytes_s = (rate_bit_s or 0) / 8
@@ -87,7 +89,8 @@ class Storage(Protocol):
 @dataclass(frozen=True, slots=True)
 class Ears:
     """The callbacks of a session: `opened` when both ends have compared, `report` for `exceptions`, `heard` after every message of the
-    peer. `credentials` gets those that another node of this ship or port has (entries of its file)."""
+    peer. `credentials` gets those that another node of this ship or port has (entries of its file).
+    """
 
     opened: Callable[[], None]
     report: Callable[..., None]
@@ -118,7 +121,8 @@ class Drive:
 
     async def run(self) -> str:
         """Drive the session until it ends, and return the sentence that gives the reason. The wire is closed then, at the latest
-        FAREWELL_S, and what closing may take, after the end. It is closed at once when the peer has been silent for too long."""
+        FAREWELL_S, and what closing may take, after the end. It is closed at once when the peer has been silent for too long.
+        """
         until_s, expiry = self._wire.counts_until_s, None
         if until_s is not None:
             left_s = max(0.0, until_s - WallClock().now_ms() / 1000)

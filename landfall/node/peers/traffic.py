@@ -22,7 +22,8 @@ _log = logging.getLogger("landfall.node")
 
 class TrafficTally(msgspec.Struct):
     """Counts of bytes: for links dialled here all bytes at the socket, for others their WebSocket frames, as `Wire` counts them.
-    `paid_bytes`: those of the former, both ways, because the dialling side pays."""
+    `paid_bytes`: those of the former, both ways, because the dialling side pays.
+    """
 
     sent_bytes: int = 0
     received_bytes: int = 0
@@ -45,11 +46,13 @@ Passed = tuple[LinkClass, int, int]
 
 class Traffic:
     """A counter of what passes sockets opened here, and sessions that other nodes dialled, ended and open ones. After a start it continues
-    from its last count."""
+    from its last count.
+    """
 
     def __init__(self, folder: Path, tariffs: Mapping[LinkClass, Tariff], now_at_ms: int) -> None:
         """Read the last count. `folder`: the node's, where it is kept; if it does not read, counting starts again. `tariffs`: of the
-        classes that have one. `now_at_ms`: by the wall clock, UTC."""
+        classes that have one. `now_at_ms`: by the wall clock, UTC.
+        """
         self._path, self._tariffs = folder / FILE_NAME, tariffs
         kept = _read(self._path) or _Kept(now_at_ms, {})
         self._since_at_ms, self._ended, self._kept = kept.since_at_ms, kept.tallies, msgspec.json.encode(kept)
@@ -67,7 +70,8 @@ class Traffic:
 
     def status(self, live: Iterable[Passed]) -> dict[str, dict[str, Any]]:
         """Return, per class of link that was ever up, with the open sessions: since when it is counted, bytes each way, and their cost;
-        None where no price is set."""
+        None where no price is set.
+        """
         return {link: self._told(link, tally) for link, tally in sorted(self._tallies(live).items())}
 
     def keep(self, live: Iterable[Passed], now_s: float) -> None:

@@ -1,7 +1,8 @@
 """The keys that nodes were introduced with: the first key that a node shows in its own session is its own until a person decides otherwise.
 
 A person decides so in the settings, in the registry, or on the spot: `landfall keys accept` adds a key to those by which a node is known
-here."""
+here.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +34,13 @@ Keys = Mapping[str, frozenset[bytes]]
 
 class Introductions:
     """The first keys of nodes whose key was not given or pinned, and the nodes that are believed about their records before that. Call
-    `heard` from the node's event loop; everything else from any thread."""
+    `heard` from the node's event loop; everything else from any thread.
+    """
 
     def __init__(self, folder: Path, peers: Mapping[str, Peer], report: Callable[..., None]) -> None:
         """Read the kept keys. `folder`: the node's. `peers`: all nodes that are known, this one among them. Kept keys that do not read are
-        reported."""
+        reported.
+        """
         self._file, self.peers, self._report = folder / FILE_NAME, peers, report
         try:
             keep_peers(folder / "log", peers)
@@ -56,7 +59,8 @@ class Introductions:
 
     def heard(self, node: str, keys: Sequence[bytes], known: Callable[[str], Trust]) -> None:
         """Take the keys that `node` shows in its own session; it signs with the first of them now. The first keys it ever showed are kept,
-        durably. Another key is reported, once, where it is not `known` otherwise."""
+        durably. Another key is reported, once, where it is not `known` otherwise.
+        """
         if not keys:
             return
         if node not in self._trust.keys:
@@ -83,7 +87,8 @@ class Introductions:
     def vouches(self, bringer: str | None, node: str) -> bool:
         """Return whether records that `bringer` brings in the name of `node`, whose key is not known, are taken as its own. They are if
         `bringer` is the node itself, a node of its own ship or port, or headquarters, which may write the same anyway. None: this machine
-        itself brings them."""
+        itself brings them.
+        """
         one, other = self.peers.get(bringer or ""), self.peers.get(node)
         own = bringer in (None, node) or (one is not None and one.role == "hq")
         return own or (one is not None and other is not None and companions(one, other))
@@ -122,7 +127,8 @@ def introduced_to(folder: Path) -> Trust:
 
 def accept_key(folder: Path, node: str, key: bytes) -> None:
     """Accept `key` too as a key of `node`, at the node of this folder, from now on. Raises Misuse for an invalid node name, and where there
-    is no such folder; RetryLater when the file can not be written."""
+    is no such folder; RetryLater when the file can not be written.
+    """
     if not NODE_PATTERN.fullmatch(node):
         raise Misuse(
             f"{node[:100]!r} names no node",

@@ -1,5 +1,6 @@
 """The nodes that headquarters has withdrawn: its registry lists them, and a node that has the registry keeps no session with them any
-more."""
+more.
+"""
 
 from __future__ import annotations
 

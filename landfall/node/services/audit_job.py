@@ -36,7 +36,8 @@ class Checking:
     """The parts that the audit works on: the log, the log as a copy, and the watch over it.
 
     `distrust`: see `streams.replication.Exchange`; called on the event loop. `report`: as a node's. `sooner`: set by a caller that can not
-    wait. `bulk`: reports a backlog that comes in, to which the audit leaves the machine."""
+    wait. `bulk`: reports a backlog that comes in, to which the audit leaves the machine.
+    """
 
     log: Log
     copy: Copy
@@ -54,7 +55,8 @@ async def keep_checking(checking: Checking) -> None:
 
     Other nodes' records that are not what was signed, and their statements that must not be believed, are set aside. They are requested
     again, from another peer than the one that brought them. Where the origin signed two contents, what is held stays: the writer of the
-    other appends it again under a new generation."""
+    other appends it again under a new generation.
+    """
     report = checking.report
     told, hurried = "", False
     while True:

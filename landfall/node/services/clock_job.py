@@ -50,7 +50,8 @@ class Step:
 class ClockKeeper:
     """The owner of the check of a node's clock. `run` it as background work; `clock` is the clock for everything else of the node.
 
-    A fleet clock may jump: its steps are not looked for, and no time of it is kept."""
+    A fleet clock may jump: its steps are not looked for, and no time of it is kept.
+    """
 
     def __init__(self, folder: Path, clock: Clock, boot_id: str, metrics: Metrics, report: Callable[..., None]) -> None:
         """Read the last confirmed time. `folder`: the node's. `boot_id`: the id of this start of the machine, empty where it is unknown."""

@@ -1,5 +1,6 @@
 """The watcher of a node's definitions of streams, and of withdrawn nodes, in the node's own log. They are in `registry`; on a ship and with
-a customer, in what headquarters sends them of it."""
+a customer, in what headquarters sends them of it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Defining:
     it as background work.
 
     While it runs the log is read in a thread. `definitions` change on the event loop, in the same step in which the sessions are checked:
-    so no session can begin in between by settings that no longer hold."""
+    so no session can begin in between by settings that no longer hold.
+    """
 
     def __init__(self, me: Peer, definitions: Definitions, report: Callable[..., None]) -> None:
         self._definitions, self._report = definitions, report
@@ -106,7 +108,8 @@ def taught_by(me: Peer) -> tuple[str, ...]:
 
 def learn(definitions: Definitions, records: pa.RecordBatch, refused: Callable[[str], None] = lambda problem: None) -> list[str]:
     """Apply to `definitions` what registry records set of streams, and return the names managed differently now. A record that does not
-    read goes to `refused`."""
+    read goes to `refused`.
+    """
     return _taught(definitions, _said(records, refused))
 
 

@@ -1,5 +1,6 @@
 """The retention of a node, at intervals: it reports what the node has as a home, drops what the streams' settings define, and keeps within
-the node's budget."""
+the node's budget.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ class Retaining:
 
     def round(self, log: Log, ashore: Ashore, at_home: Ashore, spending: Spending) -> None:
         """Do everything once: report, drop, keep within the budget. `ashore`: what any peer ashore claims to have; `at_home`: what homes
-        claim. On a full disk the reserve is freed and the step is tried again."""
+        claim. On a full disk the reserve is freed and the step is tried again.
+        """
         for step in (
             partial(self._remember, log, ashore),
             partial(self._learn_of_homes, log, at_home),
@@ -131,7 +133,8 @@ class Retaining:
 
     def _learn_of_homes(self, log: Log, at_home: Ashore) -> None:
         """Update what a ship may drop for space, and never thins: what the stream's home has, by its claim in a session or by its signed
-        report."""
+        report.
+        """
         if self._settings.role != "ship":
             return
         for stream in thinnable(log, self._definitions):
@@ -159,7 +162,8 @@ class Retaining:
 
     def _tell_of_home(self, log: Log) -> None:
         """Report to all peers, as a home, what this node has. Headquarters reports to each ship what a home has of the ship's records, so
-        that it may free disk space."""
+        that it may free disk space.
+        """
         appends: list[Append] = []
         aged = {s: self._definitions.of(s) for s in log.streams() if _limited(self._definitions.set_for_all(s))}
         aged |= dict(self._kept_for_a_while(log))
@@ -192,7 +196,8 @@ class Retaining:
 
     def _hear_of_home(self, log: Log) -> None:
         """Declare gone what this copy lacks and the home has dropped: it will never come. A copy with its own retention keeps what it
-        has."""
+        has.
+        """
         for stream, told in self._told_to_who_keeps_its_own(log):
             ledger = log.ledger(stream)
             for origin, floor in told.floors.items() if told else ():

@@ -41,7 +41,8 @@ class TelemetryReporter:
 
     def report(self, reason: str, outcome: str, details: dict[str, Any]) -> None:
         """Report one failure: what was wrong, what was done about it, and what else is known. Values that are no JSON are written as
-        text."""
+        text.
+        """
         at_ms = self._clock.now_ms()
         body = {**{name: _plain(value) for name, value in details.items()}, "reason": reason, "outcome": outcome, "at_ms": at_ms}
         record = Record(self._metrics.process, device=self._settings.node, device_at_ms=at_ms, body=body)

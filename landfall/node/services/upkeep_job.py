@@ -19,7 +19,8 @@ IDLE_S = 5.0
 
 async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None], bulk: Bulk) -> None:
     """Run the upkeep as long as the node runs, except while a backlog comes in. A disk that is full or fails is counted (`upkeep_refused`),
-    reported once until nothing is left to do, and tried again."""
+    reported once until nothing is left to do, and tried again.
+    """
     loop = asyncio.get_running_loop()
     refused = False
     while True:
@@ -43,6 +44,7 @@ async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None],
 
 def _step(upkeep: Upkeep) -> bool:
     """Do one step of upkeep, and return whether there is more. Its memory is released at once: each thread would keep its own tens of MiB
-    of it."""
+    of it.
+    """
     with large_work(release_arrow):
         return upkeep.step()

@@ -34,7 +34,8 @@ class Verified:
 
 class Rounds:
     """A reader of everything that a log holds, piece by piece, and of what surrounds it. What does not verify, the log itself sets aside
-    and reports; lost records it wants again. What the disk did not return is in `unread`."""
+    and reports; lost records it wants again. What the disk did not return is in `unread`.
+    """
 
     def __init__(self, log: LogReader, upkeep: Upkeep) -> None:
         self._log, self._upkeep = log, upkeep
@@ -44,7 +45,8 @@ class Rounds:
 
     def piece(self) -> Verified:
         """Verify the next piece, of a new round where the last has ended, and return the result. Raises what reading the log raises: then
-        the round begins again."""
+        the round begins again.
+        """
         if not self._begun:
             self._left, self._begun = self._read(), True
         bytes_ = 0
@@ -76,7 +78,8 @@ class Rounds:
 async def keep_verifying(rounds: Rounds, unread: Failed, metrics: Metrics, report: Callable[..., None]) -> None:
     """Verify the log as long as the node runs; `unread` is called with every block that the disk did not return. The metrics
     `verified_bytes`, `verified_rounds` and `verifying_interrupted` count the work. What can not be read around the blocks is reported once
-    until a round has ended."""
+    until a round has ended.
+    """
     loop = asyncio.get_running_loop()
     began_s, rest_s, refused = loop.time(), REST_S_MIN, False
     while True:

@@ -129,6 +129,7 @@ def _settle(consumer: Consumer) -> None:
     """Wait until the partition assigned before is stopped. librdkafka aborts the process when it is assigned again before that (2.8 to
     2.12: "rd_kafka_assignment_partition_stopped: Assertion `rktp->rktp_started' failed").
 
-    Its main thread handles one request after another: what it still has to do when it answers first is done when it answers again."""
+    Its main thread handles one request after another: what it still has to do when it answers first is done when it answers again.
+    """
     for _ in range(2):
         consumer.assignment()

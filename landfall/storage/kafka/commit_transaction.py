@@ -42,7 +42,8 @@ MARKER_COMMITS = 4_096
 """Number of commits after which the marker is synced; it records every one."""
 FOLLOW_EVERY_S = 1.0
 """Time between two looks of a standby for what the writer has added, seconds: what it has read already, it need not read when it takes
-over."""
+over.
+"""
 told = logging.getLogger("landfall.log")
 
 
@@ -77,7 +78,8 @@ class KafkaLogOptions:
 
     `on_damage` is called, from the thread that finds it, for records that do not verify and are set aside; it must not call the log. A
     standby stops waiting once `stopping` is set. `entitled` decides who may write which records; None: all records count. The other options
-    are for tests."""
+    are for tests.
+    """
 
     on_damage: Callable[[Damage], None] = _silent
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -93,7 +95,8 @@ class KafkaKeeper:
 
     A commit is 1 to 3 of `LogTransactions`, 4 indexed in one SQLite transaction, 5 remembered in memory. If the process is killed after 3,
     the commit is kept: opening brings the index up. Kafka may not report whether 3 is done, or another producer of the log may end this one
-    while it is this process's turn. A new producer then ends it one way or the other, and reading shows which."""
+    while it is this process's turn. A new producer then ends it one way or the other, and reading shows which.
+    """
 
     def __init__(self, place: KafkaLogPlace, options: KafkaLogOptions, disowned: Disowned) -> None:
         """Wait for the turn to write, and open. Raises RetryLater, NotAllowed; Misuse when `tls_ca` does not read."""
@@ -146,7 +149,8 @@ class KafkaKeeper:
         before that.
 
         Raises RetryLater when Kafka does not take it: then nothing has changed; Unclear when Kafka did not report the result, even after a
-        wait. Raises Fenced when another process writes the log by now; Misuse when another writer has used up the log's commit numbers."""
+        wait. Raises Fenced when another process writes the log by now; Misuse when another writer has used up the log's commit numbers.
+        """
         number = self.book.commit + 1
         if number > COMMIT_MAX:
             raise Misuse(
@@ -208,7 +212,8 @@ class KafkaKeeper:
 
     def _take(self, header: FrameHeader, blocks: Sequence[NewBlock], records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
         """Put what is committed into index and book. When the disk is full or the index damaged, it goes into neither: no reader sees what
-        others do not, and the next write finds the damage before anything of it is committed."""
+        others do not, and the next write finds the damage before anything of it is committed.
+        """
         placed = [
             PlacedBlock(new.block, FileLocation(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms, admitted=new.admitted)
             for new, record, at in zip(blocks, records, offsets, strict=False)
@@ -222,7 +227,8 @@ class KafkaKeeper:
 
     def _drop_fronts(self, streams: Collection[str]) -> None:
         """Let Kafka delete the records before the first that holds anything. When it does not answer, that waits for the next trim or
-        loss."""
+        loss.
+        """
         for stream in streams:
             [(before,)] = self._index.rows(
                 "SELECT min(pieces.at) FROM pieces JOIN lines ON lines.id = pieces.line WHERE lines.stream = ?", (stream,)
@@ -243,7 +249,8 @@ class KafkaKeeper:
         """Connect a new producer: what the one before it left open is settled, and in the book. Raises RetryLater, Fenced, Corrupt.
 
         It first asks Kafka whose turn it is: a process that was suspended would otherwise end the producer of the process that has taken
-        over."""
+        over.
+        """
         self._transactions.close()
         try:
             self._lease.confirm(self._place.settings.answer_s)
@@ -265,7 +272,8 @@ class KafkaKeeper:
 
     def _take_over(self) -> str | None:
         """Wait until this process may write, end all others, and read what they wrote. Return why this may not be the latest copy, or
-        None."""
+        None.
+        """
         self._follow()
         doubt = self._why_not_latest()
         asked_s, standby_s = time.monotonic(), self._place.settings.standby_s
@@ -325,7 +333,8 @@ class KafkaKeeper:
 
     def _rebuilt(self, release: Callable[[], None] = lambda: None) -> tuple[Book, IndexWriter]:
         """Build the index again next to the old one, which `release` closes, and put it in the old one's place. Readers see either the old
-        or the new index."""
+        or the new index.
+        """
         path, beside = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
         remove_index(beside)
         book = Book()

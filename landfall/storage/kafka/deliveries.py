@@ -41,7 +41,8 @@ class Deliveries:
         """Return the offset of every record, in the order in which they were expected. Raises KafkaException when one is not written
         `within_s`.
 
-        `poll` is the producer's. After a fatal error, its `flush` would continue with the answers while the error is being raised."""
+        `poll` is the producer's. After a fatal error, its `flush` would continue with the answers while the error is being raised.
+        """
         deadline_s = time.monotonic() + within_s
         while len(self._offsets) + len(self._failed) < self._expected and (left_s := deadline_s - time.monotonic()) > 0:
             poll(left_s)

@@ -36,7 +36,8 @@ _LED_SOON = (
 LEADER_POLL_S = 0.05
 IN_FLIGHT_MAX = 1
 """Maximum number of requests of a producer that wait for an answer at once. A broker that does not lead a new partition yet refuses the
-first and may take the second; the client then takes the first as accepted too (KAFKA-15591)."""
+first and may take the second; the client then takes the first as accepted too (KAFKA-15591).
+"""
 _ENDED = "they end the connection: if they speak TLS, tls_ca is missing"
 _ENDED_AT_ONCE = "incorrect security.protocol"
 """librdkafka's guess about a broker that ends a connection before it has sent anything."""
@@ -74,7 +75,8 @@ def check_lets_in(access: KafkaAccess, within_s: float) -> None:
     """Check that a broker answers and accepts this login.
 
     Raises NotAllowed when it does not accept the login, or shows a certificate that is not trusted; Misuse when `tls_ca` does not read.
-    Raises RetryLater when no broker answers `within_s`. Each error says what to do."""
+    Raises RetryLater when no broker answers `within_s`. Each error says what to do.
+    """
     heard: list[KafkaError] = []
     try:
         admin = AdminClient(client_settings(access) | {"error_cb": heard.append})
@@ -129,7 +131,8 @@ def apart(call: Callable[[], Answer]) -> Answer:
 
     When a call fails while an error is handled, the client (confluent-kafka 2.10.1) never releases that error. Everything in its
     traceback's frames stays for good, such as rows, and producers that continue to ask Kafka for their turn with their threads and
-    files."""
+    files.
+    """
     if sys.exc_info()[1] is None:
         return call()
     with ThreadPoolExecutor(1, "kafka-apart") as thread:

@@ -37,7 +37,8 @@ class _Caller:
 class Gathering:
     """A gatherer of several callers' appends into one transaction: the first waits a moment for the others, unless it is urgent.
 
-    It is safe to use from any thread. A caller's mistake affects only that caller."""
+    It is safe to use from any thread. A caller's mistake affects only that caller.
+    """
 
     def __init__(self, append: Callable[[Sequence[Append]], list[Appended]], gather_ms: int) -> None:
         self._append = append
@@ -93,13 +94,15 @@ class KafkaLog(KeptLog, KafkaLogReader):
     """A node's log in Kafka, written by this process alone. It is safe to use from any thread; commits go one after another.
 
     `folder` holds only the index, which is rebuilt from the broker when it is lost. Another process that opens the log stands by. When it
-    takes over, every write of this one raises Fenced, and changes nothing."""
+    takes over, every write of this one raises Fenced, and changes nothing.
+    """
 
     def __init__(self, place: KafkaLogPlace, codec: Codec, clock: Clock, options: KafkaLogOptions) -> None:
         """Open the log, or make it, after the process that writes it now has gone. The marker lies outside the folder and in no backup.
 
         Raises Misuse when the log is another node's or in files, RetryLater when Kafka does not answer, NotAllowed when it refuses the
-        login."""
+        login.
+        """
         settings, folder = place.settings, place.folder
         super().__init__(place.node, codec, clock, options.on_damage, options.randbits)
         self._encoding = self._sized = SizedCodec(codec, settings.record_bytes_max)
@@ -129,7 +132,8 @@ class KafkaLog(KeptLog, KafkaLogReader):
         wait.
 
         Raises RetryLater, Misuse as any log. Raises Unclear, a RetryLater, when Kafka did not report whether it took them: with a producer
-        and its sequence the same append can be repeated without harm. Raises Fenced when another process writes the log by now."""
+        and its sequence the same append can be repeated without harm. Raises Fenced when another process writes the log by now.
+        """
         return self._gathering.append(appends)
 
     @property
@@ -140,7 +144,8 @@ class KafkaLog(KeptLog, KafkaLogReader):
     def settle(self) -> None:
         """Make available to every reader what Kafka has committed and the local disk had no space to index.
 
-        Raises RetryLater when there is no space yet or Kafka does not answer; Fenced when another process has taken over."""
+        Raises RetryLater when there is no space yet or Kafka does not answer; Fenced when another process has taken over.
+        """
         with self._write_lock, self._telling():
             self._with_index(self._kafka.settle)
 
@@ -181,7 +186,8 @@ class KafkaUpkeep:
 
     def step(self) -> bool:
         """Make available to readers what a full disk kept from them, once there is space. Raises the same errors as `KafkaLog.settle`: on
-        Fenced the node ends and does not refuse every append for ever."""
+        Fenced the node ends and does not refuse every append for ever.
+        """
         self.log.settle()
         return False
 

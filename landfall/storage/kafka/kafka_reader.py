@@ -27,7 +27,8 @@ class KafkaLogReader(IndexedReader):
 
     def __init__(self, folder: Path, codec: Codec, passed_over: PassedOver | None = None, entitled: Entitled | None = None) -> None:
         """Open the log as IndexedReader does. Raises FileNotFoundError when `folder` belongs to no log in Kafka, or to one that was never
-        opened."""
+        opened.
+        """
         settings = found_settings(folder)
         self._names, self._fetcher = KafkaTopicNames(settings.prefix), Fetcher(settings)
         super().__init__(folder, codec, passed_over=passed_over, entitled=entitled)

@@ -4,7 +4,8 @@ A block's record has the headers `commit`, `stream`, `origin`, `first`, `count`,
 `received_at_ms` as text. It has `topics`, the filter of its topics, and `admitted`, the minute in which it was admitted from elsewhere. Its
 value is the block as it is stored anywhere, which has the same coordinates and is verified. A record whose headers differ is not the log's;
 what the block does not contain is bounded by it. Every other record has a key by which Kafka compacts, the header `commit`, and a
-FrameHeader of that one statement as its value."""
+FrameHeader of that one statement as its value.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +29,12 @@ COMMIT_MAX = 1 << 62
 """Maximum number of a commit. A record with a later commit is not the log's."""
 OFFSET_MAX = 1 << 62
 """Maximum offset that may be gone, below a floor or a producer's. A record beyond it is not the log's: some offsets must remain to be
-assigned."""
+assigned.
+"""
 OPENED_AT_MS_MAX = 7_258_118_400_000
 """Latest time at which a generation may be opened, UTC ms: the year 2200. A later one is not the log's, because it is made from the time,
-and later ones must be larger."""
+and later ones must be larger.
+"""
 AHEAD_MAX = 1 << 40
 """Maximum difference of a generation from the one before, where the clock is behind; the log's own differs by less."""
 RECEIVED, TOPICS, ADMITTED = "received_at_ms", "topics", "admitted"
@@ -105,7 +108,8 @@ def check_follows(header: FrameHeader, before: Sequence[Opening]) -> None:
     """Raise Corrupt where a log that has opened the generations `before` can not continue with the control record `header`.
 
     Such a record opens an earlier generation, another node's, or one after which there could be no other; or a producer sent it under a
-    generation that does not exist."""
+    generation that does not exist.
+    """
     known = list(before)
     for opening in header.openings:
         last = known[-1] if known else None
@@ -154,7 +158,8 @@ def _check_span(stream: str, first: int, end: int, end_max: int) -> None:
 
 def _check_headers(headers: Mapping[str, bytes], new: NewBlock, commit: int) -> None:
     """Check that the headers repeat the block's coordinates, and that received time and topics' filter are possible by its times and
-    count."""
+    count.
+    """
     block = new.block
     _check_commit(commit)
     for name, value in block_headers(new, commit):

@@ -30,7 +30,8 @@ class KafkaTopics:
 
     def make(self, streams: Iterable[str]) -> None:
         """Make the Kafka topic of each of `streams` if it is missing: one partition, which deletes nothing by itself. Only new ones cause
-        requests."""
+        requests.
+        """
         new = sorted({self._names.topic(stream) for stream in streams} - self._known)
         if new:
             self._make([NewTopic(name, 1, self._settings.replication, config=self._config("delete")) for name in new])

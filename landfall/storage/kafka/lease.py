@@ -4,7 +4,8 @@ consumer group.
 A process that is gone loses it after SESSION_MS, and another gets it; a process that joins takes it from none. The lease only decides who
 may begin. Kafka's transactions ensure that no two write at once: they fence every producer but the last of a name. A producer that is
 fenced does not know by which other: it may be an earlier one of its own process, a request of which came late. So the process asks the
-group which member has the turn."""
+group which member has the turn.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +25,14 @@ HEARTBEAT_MS = 1_000
 POLL_S = 0.1
 FORGOTTEN_AFTER_S = 120.0
 """Time for which the client continues a look at the group that nobody waits for any more, seconds. It is far longer than a broker that
-answers needs to find the group's broker. Finding it in the moment in which a look's time is over would abort the process."""
+answers needs to find the group's broker. Finding it in the moment in which a look's time is over would abort the process.
+"""
 
 
 class Lease:
     """One process's part in the group, in a thread of its own. `instance` is the same for every life of one process, and differs between
-    processes."""
+    processes.
+    """
 
     def __init__(self, settings: KafkaLogSettings, topic: str, instance: str) -> None:
         self._settings = settings
@@ -65,7 +68,8 @@ class Lease:
         """Confirm with Kafka that it is this process's turn. Raises Fenced when it is another's; RetryLater when Kafka gives neither answer
         `within_s`.
 
-        Unlike `held` this does not use an earlier state: a process that was suspended learns here that its turn is over."""
+        Unlike `held` this does not use an earlier state: a process that was suspended learns here that its turn is over.
+        """
         deadline_s = time.monotonic() + within_s
         while True:
             whose = self._whose(max(LOOK_S, deadline_s - time.monotonic()))
@@ -89,7 +93,8 @@ class Lease:
 
         Nothing is asked while no broker answers, and the request does not end with this wait. librdkafka 2.10.1 aborts the process where it
         finds the group's broker in the moment in which the look's time is over (`Assertion eonce->refcnt > 0`), as when brokers come back
-        after just that long."""
+        after just that long.
+        """
         if not answers(self._settings):
             return None
         with suppress(KafkaException, TimeoutError):

@@ -66,7 +66,8 @@ class KafkaAccess(SettingsTable):
 
     * `brokers`: `host:port,host:port`, IPv6 as `[::1]:9092`.
     * `username`, `password`, `mechanism`: a SASL login.
-    * `tls_ca`: PEM file; with it the connection uses TLS."""
+    * `tls_ca`: PEM file; with it the connection uses TLS.
+    """
 
     brokers: Annotated[str, AfterValidator(check_addresses)]
     username: UserName

@@ -46,7 +46,8 @@ class KafkaTopicFollower:
 
     def node(self) -> str | None:
         """Return the node whose log it is, by the first generation in its Kafka topics; None while it belongs to no node. Raises
-        RetryLater."""
+        RetryLater.
+        """
         firsts, ends = self._bounds()
         control = self._names.control
         starts = {control: firsts[control]} if firsts.get(control, 0) < ends.get(control, 0) else {}
@@ -59,7 +60,8 @@ class KafkaTopicFollower:
 
     def follow(self, book: Book, index: IndexWriter) -> None:
         """Bring `book` and `index` to what the broker holds at the time of the call. No record is read twice, so that what was set aside
-        stays so. Raises RecordsLost, RetryLater."""
+        stays so. Raises RecordsLost, RetryLater.
+        """
         firsts, ends = self._bounds()
         for topic, start in book.followed.items():
             if start > ends.get(topic, 0):
@@ -79,7 +81,8 @@ class KafkaTopicFollower:
 
     def _bounds(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the first record and the end of what is committed, for each Kafka topic of the log. A topic that was just made may have no
-        leader yet."""
+        leader yet.
+        """
         return asked_of_leaders(self._bounds_now, WHO, self._settings.answer_s)
 
     def _bounds_now(self) -> tuple[dict[str, int], dict[str, int]]:

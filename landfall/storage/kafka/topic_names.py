@@ -9,7 +9,8 @@ from streams.model.identifiers import STREAM_PATTERN, check_stream
 
 WHERE = "kafka.json"
 """Name of the file next to the index. It says how the log's own process reaches its Kafka, so that readers of the folder need no settings.
-Only its owner may read it."""
+Only its owner may read it.
+"""
 KAFKA_NAME_CHARS_MAX = 249
 _SLASH = "__"
 _CONTROL = "_control"
@@ -32,7 +33,8 @@ class KafkaTopicNames:
 
     def topic(self, stream: str) -> str:
         """Return the Kafka topic of a stream: `containers` → `<prefix>.containers`, `customers/ducks` → `<prefix>.customers__ducks`. Raises
-        Misuse when it is too long."""
+        Misuse when it is too long.
+        """
         name = f"{self.prefix}.{check_stream(stream).replace('/', _SLASH)}"
         if len(name) > KAFKA_NAME_CHARS_MAX:
             raise Misuse(

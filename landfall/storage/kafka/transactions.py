@@ -39,7 +39,8 @@ class LogTransactions:
 
     Nothing but this object ever refers to the producer, not even a variable: a kept traceback would keep it alive. A live producer
     continues to ask Kafka for its turn by itself, and may get it after its successor. So it is gone as soon as this object releases it. A
-    `write` is 1 the transaction begun, 2 every record acknowledged by as many brokers as must have it; `commit` is 3."""
+    `write` is 1 the transaction begun, 2 every record acknowledged by as many brokers as must have it; `commit` is 3.
+    """
 
     def __init__(self, settings: KafkaLogSettings) -> None:
         self._settings = settings
@@ -55,7 +56,8 @@ class LogTransactions:
         """End every earlier producer of this log, and the transaction it may have left, and connect a new one. Raises RetryLater,
         NotAllowed.
 
-        When this raises, there is no producer, but its request may still be under way to Kafka and end a later one."""
+        When this raises, there is no producer, but its request may still be under way to Kafka and end a later one.
+        """
         self._producer = None  # the one before is gone before the next is there
         self._producer = Producer(
             producer_settings(self._settings, f"{self._settings.prefix}.writer")
@@ -76,7 +78,8 @@ class LogTransactions:
     def write(self, records: Sequence[Outgoing]) -> list[int]:
         """Write the records, and return the offset that Kafka gave each one. No reader sees them before `commit`.
 
-        Raises RetryLater, Fenced: then none was written."""
+        Raises RetryLater, Fenced: then none was written.
+        """
         try:
             offsets = apart(lambda: self._delivered(records))
         except KafkaException as problem:
@@ -125,7 +128,8 @@ class LogTransactions:
     def _abandon(self, problem: KafkaException) -> NoReturn:
         """End the transaction without a trace, and raise the reason.
 
-        The producer goes with it: where messages of it were lost on the way, its next ones would be out of order for the broker."""
+        The producer goes with it: where messages of it were lost on the way, its next ones would be out of order for the broker.
+        """
         try:
             apart(lambda: self._connected().abort_transaction(CLEANED_UP_S))
         except KafkaException as worse:  # the next to connect ends it
