@@ -139,8 +139,8 @@ def _section_words(section: SectionFinding, until_at_ms: int) -> Iterator[str]:
 
 
 def _later(signed: Sequence[Statement], settled_at_ms: int) -> str:
-    """Return whether anything of the span may have come after these statements. A reading received at `settled_at_ms` is too late for
-    that.
+    """Return a sentence on whether anything of the span may have come after these statements. A reading received at `settled_at_ms` is too
+    late for that.
     """
     if any(end.at_ms < settled_at_ms for end in signed):
         return f"readings of this time are taken until {utc(settled_at_ms)}, if they come so late"

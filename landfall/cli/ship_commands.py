@@ -100,7 +100,7 @@ def _lines(told: Told) -> Iterator[str]:
 
 
 def _digests(told: Told) -> str:
-    """Return whether digests are made, which window the last was of, and when the next is due."""
+    """Return a sentence on digests: whether they are made, which window the last was of, and when the next is due."""
     last, made = told["last"], "none yet"
     if last:
         made = (

@@ -83,7 +83,7 @@ class OpenBlocks:
         return (known or self._opened(location, read)).spans(topic)
 
     def _opened(self, location: FileLocation, read: ReadBytes, outline: bytes | None = None) -> CachedBlock:
-        """Read the block again. It is cached from now on, if it lasts."""
+        """Read the block again, and return it. It is cached from now on, if it lasts."""
         known = self._read(location, read, outline)
         if known.opened.lasting:
             with self._lock:

@@ -282,7 +282,7 @@ class KeptLog(IndexedReader):
         return wanted
 
     def _declare_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> RangeSet:
-        """Return the ranges that were not known to be gone."""
+        """Declare the ranges gone, and return those that were not known to be gone."""
         self._ready()
         self._check_own(stream, origin, ranges.end())
         ledger = self._keeper.book.line((stream, origin)).ledger
@@ -295,7 +295,7 @@ class KeptLog(IndexedReader):
         return news
 
     def _raise_floor(self, stream: str, origin: Origin, floor: int) -> bool:
-        """Return whether the floor was lower before."""
+        """Raise the floor, and return whether it was lower before."""
         self._ready()
         self._check_own(stream, origin, floor)
         raised = floor > self._keeper.book.line((stream, origin)).ledger.floor

@@ -23,7 +23,7 @@ def coalesced(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.R
 
 
 def joined(parts: Iterable[Columns], rows_max: int) -> Iterator[Columns]:
-    """Yield the same as `coalesced`, for rows whose columns are not decoded yet."""
+    """Return the same as `coalesced`, for rows whose columns are not decoded yet."""
     return (waiting[0] if len(waiting) == 1 else JoinedColumns.of(waiting) for waiting in _together(parts, rows_max))
 
 

@@ -100,7 +100,7 @@ class Shown:
         self._seen = _stamps(certificate, key)
 
     def renew(self) -> bool:
-        """Return whether the files have changed; the new certificate is shown from now on.
+        """Show the certificate in the files if they have changed, and return whether they have.
 
         Raises Misuse where they do not load, as while one of them is still the old one: the last that loaded are still shown.
         """
