@@ -76,9 +76,12 @@ def desk_s(page: Page) -> float:
     page.get_by_role("link", name="Containers").click()
     expect(page.get_by_label("Container number")).to_be_visible()
     page.wait_for_timeout(2_000)
+    cell = page.get_by_test_id("glide-cell-3-0")
+    of_containers = cell.text_content() or ""
     began_s = time.perf_counter()
     page.get_by_role("link", name="Alerts desk").click()
-    page.get_by_test_id("glide-cell-3-0").wait_for(state="attached")
+    expect(cell).not_to_have_text(of_containers)
+    expect(cell).to_be_attached()
     return time.perf_counter() - began_s
 
 
