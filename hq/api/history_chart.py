@@ -39,8 +39,9 @@ TRACK_STEPS = 250
 """Parts of a span's time. Of each the track has the positions furthest north, south, east and west."""
 GAP_MS, GAP_STEPS = 3 * 3_600_000, 4
 """A line breaks, and a state ends, where nothing was measured for longer than GAP_MS and than GAP_STEPS times the usual step."""
-ROWS_MAX = 10_000
-"""Readings that are held as text at once."""
+ROWS_MAX = 250
+"""Maximum number of readings that are Python objects at once: so few that the garbage collector does not run over all objects of the process
+again and again meanwhile (700 new objects start a run), which took most of the time of a chart of 100,000 readings."""
 _FLAG = f'"{CLOCK_BACK}"'
 _NUMBERS, _SWITCHES = (*LINES, *PLACE, SHOCK), tuple(signal for signal, _ in STATES.values())
 _SIGNALS, _PLAIN = (*_NUMBERS, *_SWITCHES), (AT, "source", "offset", "fell_back")

@@ -3,6 +3,7 @@ reader must read twice."""
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import subprocess
@@ -21,6 +22,9 @@ WORDS = (
 """STYLE: each has a standard term (report, received, metered, next to, disconnect, uses, checked against, budget, fix, again, the ship)."""
 BANNED = re.compile(rf"\b(?:{WORDS})\b", re.IGNORECASE)
 SENTENCE_WORDS_MAX = 35
+BEGUN_OTHERWISE = re.compile(
+    r"What|Whether|How|Who|Whose|Which|When|Where|Why|The|A|An|Raises|Returns|Takes|Sends|Makes|Runs|Waits|Closes|Writes|Reads|Says|Keeps|Gives|Adds|Begins|Starts"
+)
 UNTOUCHED = ("hq/analytics/", "hq/source.py", "tests/")
 """Python that is not looked at: what a later issue writes again, and the tests."""
 MODULES = [
@@ -48,6 +52,33 @@ def test_docstrings_and_comments_are_in_plain_words() -> None:
 def test_a_banned_word_in_a_docstring_or_a_comment_is_found() -> None:
     source = 'def send() -> None:\n    """It is told; `told` is a name."""\n    told = "told"  # beside it\n'
     assert [(line, BANNED.findall(re.sub(r"`[^`]*`", "X", text))) for line, text in written_in(source)] == [(2, ["told"]), (3, ["beside"])]
+
+
+def test_a_functions_docstring_says_what_the_function_does() -> None:
+    """In the imperative: "Return whether …", not "Whether …" or "Returns …". A property's is a noun phrase."""
+    wrong = []
+    for module in MODULES:
+        if module.parts[0] != "bench":
+            wrong += [f"{module}:{line}: {first}" for line, first in begun_otherwise((ROOT / module).read_text(encoding="utf-8"))]
+    assert wrong == []
+
+
+def test_a_docstring_that_begins_otherwise_is_found() -> None:
+    functions = ("Whether it is so.", "Sends it.", "Send it.")
+    source = "".join(f'def function() -> None:\n    """{text}"""\n' for text in functions)
+    assert begun_otherwise(source) == [(1, "Whether"), (3, "Sends")]
+
+
+def begun_otherwise(source: str) -> list[tuple[int, str]]:
+    """The lines of functions whose docstrings begin with a question word, an article or a verb of the third person, and that word."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node)):
+            first = text.split()[0]
+            is_property = any(isinstance(each, ast.Name) and each.id.endswith("property") for each in node.decorator_list)
+            if not is_property and BEGUN_OTHERWISE.fullmatch(first):
+                found.append((node.lineno, first))
+    return found
 
 
 def written_in(source: str) -> Iterator[tuple[int, str]]:
