@@ -64,7 +64,7 @@ _RIGHTS: dict[Role, frozenset[Right]] = {
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who asks: the account's username, role, name, and its customer or ship."""
+    """The account that sends a request: its username, role, name, and its customer or ship."""
 
     username: str
     role: Role
@@ -73,7 +73,7 @@ class Viewer:
     ship: str | None = None
 
     def may(self, right: Right) -> bool:
-        """Whether the viewer's role has the right."""
+        """Return whether the viewer's role has the right."""
         return right in _RIGHTS.get(self.role, frozenset())
 
     @property
@@ -84,7 +84,8 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What `viewer` may see at fleet time `now_at_ms`, as selections to filter, order and join further; never to widen."""
+    """Selections of the rows that `viewer` may see at fleet time `now_at_ms`. Callers filter, order and join them further; they never widen
+    them."""
 
     viewer: Viewer
     now_at_ms: int
@@ -155,19 +156,21 @@ class Sight:
         return rows.where(r.topic == number, self._may_follow(number))
 
     def events(self, number: str) -> Rows:
-        """The container's events, with the columns of `readings`."""
+        """Return the container's events, with the columns of `readings`."""
         return self._own_records(number, "event") if self.viewer.role == "customer" else self._records(m.EventRow, number, "event")
 
     def alert_changes(self, number: str) -> Rows:
-        """The changes of the container's alerts, with the columns of `readings`."""
+        """Return the changes of the container's alerts, with the columns of `readings`."""
         return self._own_records(number, "alert") if self.viewer.role == "customer" else self._records(m.AlertChange, number, "alert")
 
     def stream_of(self, stream: str) -> str:
-        """Where in headquarters' log the records of the three before stand whose column `stream` says this."""
+        """Return the stream of headquarters' log that holds the records whose column `stream`, in the three selections above, has this
+        value."""
         return f"customers/{self.viewer.customer}" if self.viewer.role == "customer" else stream
 
     def alerts(self) -> Rows:
-        """All columns of `alert`, as it stands now, one row an alert. Whether a customer's alert is unconfirmed is what it is for staff."""
+        """Return all columns of `alert` as it stands now, one row per alert. A customer's alert is unconfirmed exactly when it is for
+        staff."""
         return _alerts_of(self)
 
     def changes_of(self, alerts: Collection[str], members: Collection[str]) -> Rows:
@@ -178,7 +181,7 @@ class Sight:
         return rows.where(whether(self.viewer.may(Right.ACKNOWLEDGE)), seen == len(alerts))
 
     def incidents(self) -> Rows:
-        """All columns of `incident`: of the fleet, or of the crew's ship."""
+        """Return all columns of `incident`: those of the fleet, or of the crew's ship."""
         table = m.IncidentRow.__table__
         mine = table.c.ship == self.viewer.ship if self.viewer.role == "crew" else whether(self.is_staff)
         return of(table).where(mine)
@@ -320,14 +323,14 @@ class Sight:
         return rows if crew or self.is_staff else rows.where(false())
 
     def _of_ship(self, ship: Any) -> ColumnElement[bool]:
-        """Whether boxes of the viewer may be aboard."""
+        """Return whether boxes of the viewer may be aboard."""
         if self.viewer.role == "crew":
             mine: ColumnElement[bool] = ship == self.viewer.ship
             return mine
         return whether(self.is_staff or self.viewer.role == "customer")
 
     def _is_lost(self, number: Any) -> ColumnElement[bool]:
-        """Whether the container is overboard. A loss that nothing confirms leaves its container where it is heard."""
+        """Return whether the container is overboard. An unconfirmed loss leaves its container at the place that reports it."""
         alerts = self.alerts().subquery()
         lost = of(alerts.c.topic).where(alerts.c.status.in_(LOST_STATUSES), alerts.c.state != "retracted", ~alerts.c.unconfirmed)
         return number.in_(lost) if self.viewer.role == "customer" else lost.where(alerts.c.topic == number).exists()
@@ -345,14 +348,15 @@ class Sight:
         return rows.where(r.customer == self.viewer.customer, r.topic == number, self._mine(r.topic, r.order_at_ms), r.kind == kind)
 
     def _mine(self, container: Any, at_ms: Any) -> ColumnElement[bool]:
-        """Whether what was of `container` at `at_ms` is the customer's to see: whether a span of its bookings, as they stand, covers it."""
+        """Return whether the customer may see the records of `container` at `at_ms`: whether a span of its bookings, as they stand, covers
+        the time."""
         b = m.BookingContainer
         covers = and_(b.from_at_ms <= at_ms, or_(b.until_at_ms.is_(None), at_ms < b.until_at_ms))
         own = and_(b.customer == self.viewer.customer, b.container == container, b.from_at_ms <= self.now_at_ms)
         return of(b.booking).where(own, covers).exists()
 
     def _own_places(self, kind: str) -> Rows:
-        """Ships or quays where boxes of the customer are that it still has a right to."""
+        """Return the ships or quays that hold boxes of the customer to which it still has a right."""
         own = self.containers().subquery()
         current = or_(own.c.until_at_ms.is_(None), own.c.until_at_ms > self.now_at_ms)
         stands = own.c.place_kind == kind
@@ -372,7 +376,7 @@ class Sight:
         return rows.where(model.topic == number, self._may_follow(number))
 
     def _may_follow(self, number: str) -> ColumnElement[bool]:
-        """Whether one of staff or crew may see a container's history."""
+        """Return whether the viewer, of staff or crew, may see the container's history."""
         if self.viewer.role == "crew":
             own = self._containers(lambda column: column == number).subquery()
             return of(own.c.number).exists()

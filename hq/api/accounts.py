@@ -25,7 +25,7 @@ Role = Literal["operations", "clerk", "customer", "crew"]
 ROLES: tuple[Role, ...] = get_args(Role)
 USERNAME_CHARS_MAX = 100
 NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$V+EU52lC/79lEQX8EblS8Q$l6uC2jKYdkGIRhHF5VK8jKFz6Y3o6v/1roWpf52Rq3s"
-"""What a login of an unknown username is checked against: it costs what a known one costs."""
+"""Password hash that a login of an unknown username is checked against, at the same cost as a known one."""
 SESSIONS_MAX = 1_000
 """Sessions of one account at a time: of more, those used longest ago end."""
 USED_EVERY_MS = 60_000
@@ -79,7 +79,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class AccountChange:
-    """What was done to an account, by which user of the system. `role` is None where it was removed, `role_before` where it is new."""
+    """A change of an account, and the user of the system who made it. `role` is None for a removed account, `role_before` for a new one."""
 
     number: int
     by: str
@@ -96,7 +96,8 @@ class Accounts:
     processes."""
 
     def __init__(self, path: Path) -> None:
-        """Makes the file where there is none. Raises Misuse when it can not be one, DatabaseAway while another program locks it."""
+        """Make the file if there is none. Raises Misuse when the file can not be an accounts file, DatabaseAway while another program locks
+        it."""
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +121,7 @@ class Accounts:
             _note(connection, account.username, (account.role, account.customer, account.ship, before))
 
     def all(self) -> list[Account]:
-        """Every account, by username."""
+        """Return every account, by username."""
         with self._connected() as connection:
             rows = connection.execute("SELECT username, role, name, customer, ship FROM account ORDER BY username").fetchall()
         return [Account(*row) for row in rows]
@@ -136,30 +137,28 @@ class Accounts:
             return True
 
     def changes(self, changes_max: int) -> list[AccountChange]:
-        """What was added, changed or removed and is not `told` yet, the oldest first."""
+        """Return the additions, changes and removals that are not yet `told`, the oldest first."""
         with self._connected() as connection:
             return [AccountChange(*row) for row in connection.execute("SELECT * FROM change ORDER BY number LIMIT ?", (changes_max,))]
 
     def told(self, number: int) -> None:
-        """The changes up to this one need not be kept here any longer."""
+        """Remove the changes up to this one, which need not be kept here any longer."""
         with self._connected() as connection:
             connection.execute("DELETE FROM change WHERE number <= ?", (number,))
 
     def get(self, username: str) -> Account | None:
-        """The account of this username, or None."""
+        """Return the account of this username, or None."""
         found = self._find(username)
         return found[0] if found else None
 
     def login(self, username: str) -> tuple[Account | None, str]:
-        """The account of this username, and the hash that its password is checked against. An unknown one has a hash too, which takes as
-        long to check."""
+        """Return the account of this username, and the hash that its password is checked against. An unknown username has a hash too, which
+        takes as long to check."""
         return self._find(username) or (None, NOBODY)
 
     def open_session(self, username: str, argon2_hash: str, now_ms: int) -> str:
-        """The token of a new session of the account whose password had this hash: 256 random bits, of which the file keeps the SHA-256.
-
-        `now_ms`: the wall's time, UTC ms. The session ends with the password, or the account.
-        """
+        """Return the token of a new session of the account whose password had this hash. The token has 256 random bits, of which the file
+        keeps the SHA-256. `now_ms`: the wall's time, UTC ms. The session ends with the password, or the account."""
         token = secrets.token_urlsafe(32)
         keep = "SELECT token_sha256 FROM session WHERE username = ? ORDER BY used_at_ms DESC LIMIT ?"
         with self._connected() as connection:
@@ -169,10 +168,8 @@ class Accounts:
         return token
 
     def of_session(self, token: str, now_ms: int, idle_ms: int) -> Account | None:
-        """The account whose session this is; None when it has ended, or was not used for `idle_ms`. Counts as a use.
-
-        One that was used later than that from now, by a clock that was ahead, has ended.
-        """
+        """Return the session's account; None when the session has ended or was not used for `idle_ms`. Counts as a use. A session has also
+        ended if its last use, by a clock that was ahead, is later than `idle_ms` from now."""
         query = (
             "SELECT username, role, name, customer, ship, used_at_ms FROM session JOIN account USING (username, password_hash)"
             " WHERE token_sha256 = ? AND used_at_ms BETWEEN ? AND ?"
@@ -196,7 +193,7 @@ class Accounts:
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A connection that the block uses. Raises DatabaseAway while the file is locked, full or read-only."""
+        """Yield a connection. Raises DatabaseAway while the file is locked, full or read-only."""
         with faults_named(sqlite3.Error, database=ACCOUNTS), closing(self._opened()) as connection:
             yield connection
 
@@ -210,7 +207,7 @@ class Accounts:
 
 @contextmanager
 def _one_write(connection: sqlite3.Connection) -> Iterator[None]:
-    """The block's writes, all or none."""
+    """Commit all of the block's writes, or none."""
     connection.execute("BEGIN IMMEDIATE")
     with connection:  # commits, or rolls back
         yield
@@ -227,7 +224,7 @@ def _note(connection: sqlite3.Connection, username: str, what: tuple[str | None,
 
 
 def _user() -> str:
-    """The system's user that this process belongs to, by number where it has no name."""
+    """Return the name of the system's user that this process belongs to, or its number if it has no name."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -71,12 +71,12 @@ class AlertListing:
 
     @property
     def filters(self) -> dict[str, str]:
-        """What is asked for, of what there is to ask for."""
+        """Filters that the request sets, out of all that there are."""
         names = ("state", "q", "box", "rule", "severity", "ship", "port", "customer", "incident")
         return {name: value for name in names if (value := getattr(self, name).strip())}
 
     def key(self, cursor: str | None) -> Key | None:
-        """The key in a cursor of this order. Raises ApiError 400 for another order's cursor and for what is none."""
+        """Return the key in a cursor of this order. Raises ApiError 400 for another order's cursor and for a text that is no cursor."""
         parts = 3 if self.sort == "worst" else 1
         key = read_cursor(cursor, [str, *[int] * parts, str])
         if key is not None and key[0] != self.sort:
@@ -84,19 +84,19 @@ class AlertListing:
         return key and key[1:]
 
     def cursor(self, row: Fields) -> str:
-        """The cursor of one of `rows`."""
+        """Return the cursor of one of `rows`."""
         parts = (row["rank"], -row["reopened"], row["raised_at_ms"]) if self.sort == "worst" else (row["raised_at_ms"],)
         return write_cursor((self.sort, *parts, row["alert_id"]))
 
     def rows(self, look: StoreView, key: Key | None = None) -> Rows:
-        """The viewer's alerts that are asked for, after `key`, in order: the columns of `Sight.alerts`."""
+        """Return the requested alerts of the viewer after `key`, in order: the columns of `Sight.alerts`."""
         own, order = self._asked(look, stages=self.stages()), _ORDERS[self.sort]
         columns = (*order.columns(own.selected_columns), own.selected_columns.alert_id)
         asked = own.where(*beyond(columns, key, descending=order.descending))
         return asked.order_by(*(column.desc() if order.descending else column for column in columns))
 
     def stages(self) -> tuple[Stage, ...]:
-        """The stages that are asked for."""
+        """Return the requested stages."""
         return ("open", "acknowledged", "closed") if self.state == "all" else (self.state,)
 
     def totals(self, look: StoreView) -> Fields:
@@ -141,7 +141,7 @@ def listing(
     customer: Text = "",
     incident: Text = "",
 ) -> AlertListing:
-    """The list that a request asks for."""
+    """Return the list that a request asks for."""
     return AlertListing(state, sort, q, box, rule, severity, ship, port, customer, incident)
 
 

@@ -13,14 +13,15 @@ _CLOSED = sorted(CLOSED_STATES)
 
 
 def as_they_stand(table: FromClause, now_ms: int) -> Iterable[ColumnElement[Any]]:
-    """All columns of a table of alerts; `state` at `now_ms` (UTC ms), and `reopened`: 1 where it got worse since it was acknowledged."""
+    """Return all columns of a table of alerts, with `state` at `now_ms` (UTC ms), and `reopened`: 1 if it got worse since it was
+    acknowledged."""
     got_worse = and_(table.c.reopens_at_ms.is_not(None), table.c.reopens_at_ms <= now_ms)
     state = case((got_worse, "updated"), else_=table.c.state).label("state")
     return [*(state if column.key == "state" else column for column in table.c), case((got_worse, 1), else_=0).label("reopened")]
 
 
 def in_stage(alerts: Any, *stages: Stage) -> ColumnElement[bool]:
-    """The condition that rows of `Sight.alerts` are in one of these stages."""
+    """Return the condition that rows of `Sight.alerts` are in one of these stages."""
     return _stage(alerts).in_(stages)
 
 

@@ -26,7 +26,8 @@ _OWN_WORDS = {
 
 
 def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
-    """One container in a list: where it is, how old that is, whose, and its last signals; by which booking it was found, if by one."""
+    """Return one container of a list: its place and the age of that, its customer, its last signals, and the booking, if any, that found
+    it."""
     at_ms, until_at_ms = row["at_ms"], row["until_at_ms"]
     found_by = {"found_by": _span_told(row, now_at_ms)} if "found_booking" in row else {}
     return {
@@ -50,7 +51,7 @@ def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
 
 
 def _own_position(row: Mapping[str, Any], now_at_ms: int) -> Fields | None:
-    """The last position of a container by its own sensors, with its own age."""
+    """Return the last position of a container by its own sensors, with its own age."""
     if row["latitude_deg"] is None or row["longitude_deg"] is None:
         return None
     at_ms = position_at_ms(row)
@@ -93,7 +94,7 @@ def alert_told(row: Mapping[str, Any]) -> Fields:
 
 
 def position_told(row: Mapping[str, Any]) -> Fields | None:
-    """Where an alert happened, on what basis, and when."""
+    """Return where an alert happened, on what basis, and when."""
     if row["latitude_deg"] is None:
         return None
     where = {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]}
@@ -101,7 +102,7 @@ def position_told(row: Mapping[str, Any]) -> Fields | None:
 
 
 def incident_told(row: Mapping[str, Any]) -> Fields:
-    """A cluster of alerts."""
+    """Return a cluster of alerts."""
     names = (
         "incident_id",
         "ship",
@@ -148,7 +149,7 @@ def _body(text: str | None) -> Fields | None:
 
 
 def booking_told(row: Mapping[str, Any], now_at_ms: int, boxes: Mapping[str, Mapping[str, Any]]) -> Fields:
-    """A booking with its boxes, their spans, and where each stands. `boxes`: the viewer's containers by number."""
+    """Return a booking with its boxes, their spans, and the place of each. `boxes`: the viewer's containers by number."""
     value = row["value"]
     told = [_booked_told(box, row["id"], now_at_ms, boxes.get(box["container"])) for box in value["containers"]]
     parties = ("reference", "consignee", "cargo", "from", "to", "setpoint_c", "un_number")
@@ -156,7 +157,7 @@ def booking_told(row: Mapping[str, Any], now_at_ms: int, boxes: Mapping[str, Map
 
 
 def _booked_told(span: Mapping[str, Any], booking: str, now_at_ms: int, box: Mapping[str, Any] | None) -> Fields:
-    """A span of a booking. What a container does in another booking is none of this one's."""
+    """Return a span of a booking. A container's time in another booking is not shown in this one."""
     ended = span.get("until_at_ms") is not None and span["until_at_ms"] <= now_at_ms
     standing = box["standing"] if box is not None and box["booking"] in (booking, None) else UNREPORTED
     return {**span, "ended": ended, "standing": DELIVERED if ended and standing != LOST else standing}

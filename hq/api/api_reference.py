@@ -50,7 +50,7 @@ def add_examples(app: FastAPI) -> None:
 
 
 def page(schema: Fields) -> str:
-    """The reference as HTML, of an OpenAPI description."""
+    """Return the reference of an OpenAPI description, as HTML."""
     about = schema["info"]
     endpoints = "".join(
         _endpoint(method.upper(), path, told) for path, methods in schema["paths"].items() for method, told in methods.items()
@@ -84,12 +84,12 @@ def _parts(told: Fields) -> Iterator[str]:
 
 
 def _told(text: str) -> str:
-    """A docstring's words, `so` as code."""
+    """Return a docstring's words, `so` as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _kind(parameter: Fields) -> str:
-    """Where a parameter stands, and what it may be."""
+    """Return where a parameter stands, and which values it takes."""
     form = parameter.get("schema", {})
     kinds = [one.get("type", "") for one in form.get("anyOf", [form])]
     limits = [f"{words} {form[name]}" for name, words in (("minimum", "from"), ("maximum", "to"), ("default", "else")) if form.get(name)]
@@ -98,7 +98,7 @@ def _kind(parameter: Fields) -> str:
 
 
 def _example(part: Fields) -> str:
-    """The example that a body or answer gives of itself; for a form the names of its fields."""
+    """Return the example that a body or answer gives of itself; for a form the names of its fields."""
     shown = ""
     for content in part.get("content", {}).values():
         example = content.get("example") or next(iter(content.get("schema", {}).get("examples", [])), None)

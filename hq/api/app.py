@@ -69,11 +69,9 @@ _ABOUT = "Ships, containers, alerts. Every answer has the fleet's time (`clock`)
 
 
 def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = None) -> FastAPI:
-    """The API over the settings' store, on the fleet's time of `clock`. Its parts are made and released with the application's life.
-
-    The certificate that is `shown` is looked after meanwhile. Waits for headquarters' log, as `opened_log`, which raises RetryLater: here,
-    as a server that starts can not be asked to end.
-    """
+    """Return the API over the settings' store, on the fleet's time of `clock`. Its parts are made and released with the application's life.
+    Meanwhile it looks after the certificate that is `shown`. It waits for headquarters' log, as `opened_log`, which raises RetryLater:
+    here, as a server that starts can not be asked to end."""
     log = opened_log(settings.log)
     metrics, door = Metrics(PROCESS), AppendDoor(settings.door, settings.token.get_secret_value())
     teller = teller_of(settings, metrics, clock)
@@ -134,8 +132,8 @@ async def _kept(shown: Shown | None, teller: TelemetryClient) -> AsyncIterator[N
 
 
 def served(app: FastAPI, *, port: int = 0, proxies: Collection[str] = (), shown: Shown | None = None) -> uvicorn.Server:
-    """A server of the application, not yet running; over TLS where it has a certificate. Only `proxies` are believed what they say of a
-    request's sender (`X-Forwarded-For`)."""
+    """Return a server of the application, not yet running; over TLS if the application has a certificate. Only `proxies` are believed about
+    a request's sender (`X-Forwarded-For`)."""
     config = uvicorn.Config(
         ProtectedAnswers(app, DATA_HEADERS),
         port=port,

@@ -49,11 +49,9 @@ class AskDesk:
     _answers: dict[str, Bodies] = field(default_factory=dict)
 
     def ask(self, ship: str, container: str, span: tuple[int, int], takes: tuple[Spend, float | None], by: str) -> Ask:
-        """The question is in `aboard/<ship>`, durable, when it returns. `span`: from and until (UTC ms, the end not included). `takes`:
-        what it may take of a budget, and the price agreed to, if any.
-
-        Raises ValueError for a question that is none; RetryLater when the node is away: `asks` shows whether it was asked.
-        """
+        """Append the question to `aboard/<ship>`; it is durable on return. `span`: from and until (UTC ms, the end not included). `takes`:
+        the most it may take of a budget, and the price agreed to, if any. Raises ValueError for an invalid question; RetryLater when the
+        node is away: `asks` shows whether it was asked."""
         spend, at_most = takes
         asked = Ask(secrets.token_hex(ID_BYTES), ship, container, *span, spend, self.clock.now_ms(), by, at_most)
         body = msgspec.to_builtins(asked)
@@ -62,14 +60,14 @@ class AskDesk:
         return asked
 
     def asks(self) -> list[dict[str, Any]]:
-        """Every question as it stands, the last asked first. Raises RetryLater when the log can not be read now."""
+        """Return every question as it stands, the last asked first. Raises RetryLater when the log can not be read now."""
         with self._lock:
             self._catch_up()
             newest = sorted(self._asked.values(), key=lambda one: (one.ask.at_ms, one.ask.ask_id), reverse=True)
             return [self._told(one) for one in newest]
 
     def one(self, ask_id: str) -> dict[str, Any] | None:
-        """One question as it stands; None when there is none. Raises as `asks`."""
+        """Return one question as it stands, or None. Raises as `asks`."""
         with self._lock:
             self._catch_up()
             return self._told(self._asked[ask_id]) if ask_id in self._asked else None
@@ -129,7 +127,7 @@ class AskDesk:
         }
 
     def _arrived(self, one: _Asked) -> bool:
-        """Whether all that came with the answer is in the log, each record where it stands for good."""
+        """Return whether the log has every record that came with the answer, each in its final place."""
         for (stream, origin), offsets in one.brought.items():
             ledger = self.reader.ledger(stream).get(origin)
             if ledger is None or offsets.without(ledger.settled()):

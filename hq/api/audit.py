@@ -25,9 +25,9 @@ RECORDS_AT_ONCE_MAX = 1_000
 TEXT_CHARS_MAX = 200
 """Characters kept of a name that a stranger gave."""
 EVERY_S, AGAIN_S = 0.2, 5.0
-"""How often what waits is appended; after the node did not take it, seconds."""
+"""Interval at which waiting notes are appended, and after which they are retried when the node did not take them, seconds."""
 CHANGES_EVERY_S = 2.0
-"""How often the accounts' file is asked for changes, seconds."""
+"""Interval at which the accounts' file is asked for changes, seconds."""
 logger = logging.getLogger(__name__)
 
 
@@ -49,7 +49,7 @@ class Audit:
         self._thread = threading.Thread(target=self._keep_appending, name="audit", daemon=True)
 
     def note(self, act: str, by: str, **more: Any) -> None:
-        """One act (a stable word) of the account `by`, with what else is known of it. Returns at once; durable soon after."""
+        """Record one act (a stable word) of the account `by`, with its other facts. Returns at once; the note is durable soon after."""
         record = self._record(act, by, **more)
         with self._lock:
             self._waiting.append(record)
@@ -91,7 +91,7 @@ class Audit:
         return Record(act, device_at_ms=at_ms, body=body)
 
     def _append(self) -> bool:
-        """Whether a batch was taken, each once; one that was not goes first the next time."""
+        """Return whether a batch was taken, each note once. A batch that was not taken goes first the next time."""
         with self._lock:
             if self._batch is None and self._waiting:
                 several = [self._waiting.popleft() for _ in range(min(RECORDS_AT_ONCE_MAX, len(self._waiting)))]

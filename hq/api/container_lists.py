@@ -75,22 +75,23 @@ class Listing:
 
     @property
     def filters(self) -> dict[str, str]:
-        """What is asked for, of what there is to ask for."""
+        """Filters that the request sets, out of all that there are."""
         return {name: value for name in ("q", "booking", "place") if (value := getattr(self, name).strip())}
 
     def key(self, cursor: str | None) -> Key | None:
-        """The key in a cursor of this order. Raises ApiError 400 for another order's cursor and for what is none."""
+        """Return the key in a cursor of this order. Raises ApiError 400 for another order's cursor and for a text that is no cursor."""
         key = read_cursor(cursor, [str, *_ORDERS[self.sort].kinds, str])
         if key is not None and key[0] != self.sort:
             raise no_cursor()
         return key and key[1:]
 
     def cursor(self, row: Fields) -> str:
-        """The cursor of one of `rows`."""
+        """Return the cursor of one of `rows`."""
         return write_cursor((self.sort, *(row[f"sort_{place}"] for place in range(len(_ORDERS[self.sort].kinds))), row["number"]))
 
     def rows(self, look: StoreView, key: Key | None = None) -> Rows:
-        """The viewer's containers that are asked for, after `key`, in order: the columns of `Sight.containers`, and what `cursor` needs."""
+        """Return the requested containers of the viewer after `key`, in order: the columns of `Sight.containers`, and those that `cursor`
+        needs."""
         own = (look.sight.booked(self.booking) if self.booking.strip() else look.sight.containers()).subquery()
         order = _ORDERS[self.sort]
         columns = (*order.columns(own.c), own.c.number)
@@ -107,7 +108,7 @@ class Listing:
 
 
 def listing(q: str = "", booking: str = "", place: str = "", sort: Sort = "number") -> Listing:
-    """The list that a request asks for."""
+    """Return the list that a request asks for."""
     return Listing(q, booking, place, sort)
 
 
@@ -115,7 +116,7 @@ Listed = Annotated[Listing, Depends(listing)]
 
 
 def containers_told(look: StoreView, rows: Sequence[Fields]) -> list[Fields]:
-    """Containers as answers carry them, each with whether it is accounted for, and how many of its alerts are open."""
+    """Return containers as answers carry them, each with whether it is accounted for, and its number of open alerts."""
     counts, judge = _open_alerts(look, rows), judge_of(look)
     return [
         {**container_told(row, look.now_at_ms), "account": judge.account(row), "open_alerts": counts.get(row["number"], 0)} for row in rows

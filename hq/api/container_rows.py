@@ -13,9 +13,9 @@ from hq.serving import models as m
 
 Rows = Select[*tuple[Any, ...]]
 Which = Callable[[Any], ColumnElement[bool]]
-"""Whether a column's container is meant: so that a few are looked up, and not picked from all."""
+"""Condition that selects containers by a column: so that a few are looked up, and not picked from all."""
 LOST, DELIVERED, UNREPORTED = "lost", "delivered", "unreported"
-"""Where a container stands (`standing`), if it is neither on a `ship` nor on a `quay`."""
+"""Place (`standing`) of a container that is neither on a `ship` nor on a `quay`."""
 _KIND_CHARS = len("ship")
 """Custody says `ship/<imo>` or `quay/<locode>`."""
 
@@ -110,7 +110,7 @@ class _Papers:
 
 
 def one_span(which: ColumnElement[bool], now_at_ms: int) -> Any:
-    """Of the spans that fulfil `which`, each container's last begun, else its next: its columns."""
+    """Return the columns of one span per container, out of the spans that fulfil `which`: the last begun, else the next."""
     b = m.BookingContainer
     nearest = (b.from_at_ms > now_at_ms, func.abs(b.from_at_ms - now_at_ms), b.booking)
     rank = func.row_number().over(partition_by=b.container, order_by=nearest).label("rank")

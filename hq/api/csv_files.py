@@ -18,7 +18,7 @@ FILE_MEMORY_BYTES_MAX, FILE_PART_BYTES = 4 << 20, 1 << 16
 
 
 def csv_response(write: Callable[[IO[bytes]], None]) -> StreamingResponse:
-    """The answer with the file that `write` writes."""
+    """Return the answer with the file that `write` writes."""
     with ExitStack() as failed:
         file = failed.enter_context(SpooledTemporaryFile(max_size=FILE_MEMORY_BYTES_MAX))
         write(file)

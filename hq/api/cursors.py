@@ -23,12 +23,13 @@ TEXT_MAX = "\U0010ffff"
 
 
 def write_cursor(key: Key) -> str:
-    """The cursor of a row's key."""
+    """Return the cursor of a row's key."""
     return base64.urlsafe_b64encode(orjson.dumps(key)).decode().rstrip("=")
 
 
 def read_cursor(cursor: str | None, kinds: Sequence[type]) -> Key | None:
-    """The key in a cursor, whose parts are of `kinds`; None for no cursor. Raises ApiError 400 for what `write_cursor` never wrote."""
+    """Return the key in a cursor, whose parts are of `kinds`; None for no cursor. Raises ApiError 400 for a text that `write_cursor` never
+    wrote."""
     if cursor is None:
         return None
     try:
@@ -41,7 +42,7 @@ def read_cursor(cursor: str | None, kinds: Sequence[type]) -> Key | None:
 
 
 def beyond(columns: Sequence[Any], key: Key | None, *, descending: bool = False) -> list[ColumnElement[bool]]:
-    """The condition "after `key`" over the columns rows are ordered by; no condition without a key."""
+    """Return the condition "after `key`" over the columns that order the rows; no condition without a key."""
     if key is None:
         return []
     row = tuple_(*columns)
@@ -49,16 +50,17 @@ def beyond(columns: Sequence[Any], key: Key | None, *, descending: bool = False)
 
 
 def beginning(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
-    """The condition that a text begins with `text`, to the letter. In the order of bytes such texts stand together: an index finds them."""
+    """Return the condition that a text begins with `text`, to the letter. Such texts are adjacent in the order of bytes, so an index finds
+    them."""
     return and_(column >= text, column < text + TEXT_MAX)
 
 
 def no_cursor() -> ApiError:
-    """What is said to a cursor that is none, or none of this list."""
+    """Return the error for a text that is no cursor, or no cursor of this list."""
     hint = "Take the `next` of the page before, or leave it out to begin again."
     return ApiError(400, "cursor_invalid", "This is no cursor of ours.", hint)
 
 
 def _comparable(part: str | int) -> bool:
-    """Whether a column can be compared with it in every store."""
+    """Return whether every store can compare a column with the value."""
     return INT_MIN <= part <= INT_MAX if isinstance(part, int) else "\0" not in part

@@ -63,7 +63,8 @@ class Unacceptable(ValueError):
 
 
 def read_given(wanted: Sequence[GivenEntry], ports: PortCodes) -> Given:
-    """The entries, typed, with texts composed and port codes as `ports` has them. Raises Unacceptable with every problem there is."""
+    """Return the entries, typed, with texts composed and port codes as `ports` has them. Raises Unacceptable with every problem there
+    is."""
     problems: list[dict[str, Any]] = []
     values: list[RegistryValue] = []
     notes: list[tuple[int, Note]] = []
@@ -90,12 +91,12 @@ def read_given(wanted: Sequence[GivenEntry], ports: PortCodes) -> Given:
 
 
 def problem_of(index: int, one: GivenEntry, reason: str) -> dict[str, Any]:
-    """A problem of an entry as a whole, as Unacceptable has it."""
+    """Return a problem of an entry as a whole, as Unacceptable has it."""
     return {"entry": index, "type": one.type, "id": one.id, "problem": reason}
 
 
 def of_fault(index: int, one: GivenEntry, fault: EntryFault) -> dict[str, Any]:
-    """A problem of one field, and of one line where it is of one, as Unacceptable has it."""
+    """Return a problem of one field, and of one line if it is of one, as Unacceptable has it."""
     line = {} if fault.line is None else {"line": fault.line}
     where = [f"line {fault.line}"] if fault.line is not None else []
     sentence = ": ".join([*where, *([fault.field] if fault.field else []), fault.problem])
@@ -103,7 +104,7 @@ def of_fault(index: int, one: GivenEntry, fault: EntryFault) -> dict[str, Any]:
 
 
 def _with_ports(one: GivenEntry, ports: PortCodes) -> tuple[Any, list[Note]]:
-    """The value with its port codes as `ports` reads them, and what is odd about it; of a load list every line."""
+    """Return the value with its port codes as `ports` reads them, and its oddities; of a load list every line."""
     if one.type == LOAD_LIST:
         return read_load_list(one.value, ports)
     if one.type != BOOKING or not isinstance(one.value, dict):
@@ -118,7 +119,7 @@ def _with_ports(one: GivenEntry, ports: PortCodes) -> tuple[Any, list[Note]]:
 
 
 def _check_limits(value: RegistryValue) -> None:
-    """Raises ValueError for limits by which a box would be silent before it is late: the watch could not keep both."""
+    """Raise ValueError for limits by which a box would be silent before it is late: the watch could not keep both."""
     asked = value.limits if isinstance(value, Booking | SizeType) else msgspec.UNSET
     if asked is msgspec.UNSET or (asked.late_intervals is msgspec.UNSET and asked.silent_intervals is msgspec.UNSET):
         return

@@ -45,17 +45,17 @@ def unknown_container() -> ApiError:
 
 
 def not_found(code: Code, what: str) -> ApiError:
-    """As `unknown_container`, for another thing."""
+    """Return the error of `unknown_container`, for another thing."""
     return ApiError(404, code, f"There is no such {what} among those you may see.", "Check how it is written.")
 
 
 def not_for_you(what: str) -> ApiError:
-    """The answer to a role that may not do this at all, whatever it asks about."""
+    """Return the answer to a role that may not do this at all, on whatever object."""
     return ApiError(403, "right_missing", f"Your account may not {what}.", "Log in with an account that may.")
 
 
 def answer_to(problem: ApiError | RetryLater) -> JSONResponse:
-    """The answer in the one shape."""
+    """Return the answer in the one shape."""
     if isinstance(problem, ApiError):
         return JSONResponse(problem.body, problem.status, problem.headers)
     body: dict[str, Any] = {"error": problem.args[0], "hint": problem.hint, "code": problem.code}
@@ -65,12 +65,12 @@ def answer_to(problem: ApiError | RetryLater) -> JSONResponse:
 
 
 def _writable(part: object) -> str:
-    """A name as it came, so that it can be written as UTF-8: halves of surrogate pairs escaped."""
+    """Return the name so that it can be written as UTF-8: with halves of surrogate pairs escaped, and otherwise unchanged."""
     return str(part).encode(errors="backslashreplace").decode()
 
 
 def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
-    """Every error of `app` gets the one shape; `broke` hears of each nobody thought of: why, and which request."""
+    """Give every error of `app` the one shape. `broke` receives each unforeseen error: the cause and the request."""
 
     @app.exception_handler(ApiError)
     @app.exception_handler(RetryLater)

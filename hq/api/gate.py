@@ -17,13 +17,13 @@ BODY_BYTES_MAX = 64 * 1024
 UPLOADS: Final = {("POST", "/api/registry"): 8 * 1024 * 1024}
 """Maximum size of the body of a request that brings many entries at once, bytes."""
 OPEN: Final = frozenset({("POST", "/api/token"), ("GET", "/api/clock")})
-"""What needs no login, below `/api`."""
+"""Requests below `/api` that need no login."""
 HEADERS_S_MAX = 10.0
 """Maximum time from a request's first byte, or from the connection's start, until all headers are there, seconds."""
 BODY_S_MAX = 60.0
 """Maximum time from a request's headers until its body is there, seconds."""
 ACCOUNT = "account"
-"""Where a request's `state` keeps the Account that sends it."""
+"""Key of a request's `state` under which the sender's Account is kept."""
 Identify = Callable[[Scope], Awaitable[Account | None]]
 
 
@@ -50,7 +50,7 @@ class Gate:
             await self._app(scope, _given(body, receive), send)
 
     async def _admitted(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The request's whole body; None when the caller has gone. Raises ApiError for a caller or a body that is refused."""
+        """Return the request's whole body; None when the caller has gone. Raises ApiError for a caller or a body that is refused."""
         what = (scope["method"], scope["path"])
         if scope["path"].startswith("/api/") and what not in OPEN:
             account = await self._identify(scope)
@@ -75,7 +75,7 @@ async def _read(receive: Receive, bytes_max: int, length: int) -> bytes | None:
 
 
 def _given(body: bytes, receive: Receive) -> Receive:
-    """Receives `body`, then whatever comes after it."""
+    """Return a channel that receives `body`, then whatever comes after it."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
@@ -85,7 +85,7 @@ def _given(body: bytes, receive: Receive) -> Receive:
 
 
 def _length(scope: Scope) -> int:
-    """The size that the request gives for its body; 0 where it gives none."""
+    """Return the size that the request gives for its body; 0 if it gives none."""
     text = dict(scope["headers"]).get(b"content-length", b"0")
     return int(text) if text.isdigit() else 0
 

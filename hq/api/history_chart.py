@@ -32,7 +32,7 @@ LINES = ("setpoint_c", "supply_c", "return_c", "ambient_c")
 PLACE = ("latitude_deg", "longitude_deg")
 SHOCK, SHOCK_G_MIN = "shock_g", 2.0
 STATES = {"defrost": ("defrosting", True), "power_off": ("power_on", False)}
-"""What a band of the chart shows: a signal, and its value meanwhile."""
+"""Signal and value that each band of the chart shows."""
 DIGITS = {**dict.fromkeys(LINES, 2), **dict.fromkeys(PLACE, 5), SHOCK: 1}
 """Digits after the point in an answer: finer than a pixel."""
 TRACK_STEPS = 250
@@ -55,10 +55,8 @@ _SCHEMA = pa.schema(
 
 
 def chart_of(look: StoreView, number: str, since_at_ms: int | None, until_at_ms: int | None, pixels: int) -> Fields:
-    """The chart of a container's readings from `since_at_ms` on and before `until_at_ms` (UTC ms; None: from the first, to the last).
-
-    A reading whose device's clock had fallen back is of when it was received. `number` is one that the viewer may see.
-    """
+    """Return the chart of a container's readings from `since_at_ms` on and before `until_at_ms` (UTC ms; None: from the first, to the
+    last). A reading whose device's clock had fallen back has the time at which it was received. `number` is one that the viewer may see."""
     numbers: dict[Source, int] = {}
     rows = _readings(look, _asked(look, number, since_at_ms, until_at_ms), (since_at_ms, until_at_ms), numbers)
     at_ms: Ints = rows.column(AT).to_numpy()
@@ -119,7 +117,7 @@ def _asked(look: StoreView, number: str, since_at_ms: int | None, until_at_ms: i
 
 
 def _readings(look: StoreView, asked: Rows, span: tuple[int | None, int | None], sources: dict[Source, int]) -> pa.RecordBatch:
-    """What was asked for, by time, under _SCHEMA. Every Source gets its number in `sources`."""
+    """Return the requested readings, by time, under _SCHEMA. Every Source gets its number in `sources`."""
     parts = []
     for part in look.connection.execute(asked, execution_options={"yield_per": ROWS_MAX}).partitions():
         order_at_ms, received_at_ms, streams, origins, offsets, texts, flagged = zip(*part, strict=True)
@@ -142,8 +140,8 @@ def _readings(look: StoreView, asked: Rows, span: tuple[int | None, int | None],
 
 
 def _of_time(order_at_ms: int, received_at_ms: int, text: str | None) -> tuple[int, bool]:
-    """The time (UTC ms) of a reading, and whether its device's clock had fallen back: then when it was received first, which a customer's
-    copy has in its body."""
+    """Return the time (UTC ms) of a reading, and whether its device's clock had fallen back. In that case the time is that of its first
+    receipt, which a customer's copy has in its body."""
     try:
         body = (read_body(text) or {}) if text is not None else {}
     except ValueError:
@@ -154,7 +152,7 @@ def _of_time(order_at_ms: int, received_at_ms: int, text: str | None) -> tuple[i
 
 
 def _signal(signals: Sequence[Mapping[str, Any]], name: str) -> pa.Array:
-    """The values of one signal, those of another type left out: what programs append has any."""
+    """Return the values of one signal. Values of another type are left out, as programs may append any."""
     values = [row.get(name) for row in signals]
     kinds: set[type] = {bool} if name in _SWITCHES else {int, float}
     if not set(map(type, values)) <= {*kinds, NoneType}:
@@ -163,12 +161,12 @@ def _signal(signals: Sequence[Mapping[str, Any]], name: str) -> pa.Array:
 
 
 def _measured(rows: pa.RecordBatch, *names: str) -> pa.RecordBatch:
-    """The readings that have all of these signals: AT and the signals."""
+    """Return the readings that have all of these signals: AT and the signals."""
     return rows.select([AT, *names]).drop_null()
 
 
 def _drawn(measured: pa.RecordBatch, shown: pa.RecordBatch) -> Fields:
-    """The columns of `shown`, and of how many readings they are."""
+    """Return the columns of `shown`, and the number of readings behind them."""
     columns = {name: shown.column(name) for name in shown.schema.names}
     return {"measured": measured.num_rows} | {
         name: (pc.round(column, DIGITS[name]) if name in DIGITS else column).to_pylist() for name, column in columns.items()
@@ -176,7 +174,8 @@ def _drawn(measured: pa.RecordBatch, shown: pa.RecordBatch) -> Fields:
 
 
 def _lasting(rows: pa.RecordBatch, signal: str, value: bool, gap_ms: int) -> list[Span]:
-    """When `signal` was `value`: each time from the first reading that says so to the first that does not, or the last before a gap."""
+    """Return the spans in which `signal` was `value`: each from the first reading that says so to the first that does not, or the last
+    before a gap."""
     said = _measured(rows, signal)
     at_ms: Ints = said.column(AT).to_numpy()
     held = said.column(signal).to_numpy(zero_copy_only=False) == value
@@ -188,7 +187,7 @@ def _lasting(rows: pa.RecordBatch, signal: str, value: bool, gap_ms: int) -> lis
 
 
 def _runs(held: NDArray[np.bool_], breaks: NDArray[np.bool_] | None = None) -> list[tuple[int, int]]:
-    """The first and the last place of every run of rows that hold. `breaks`: of each row but the first, whether a run starts again
+    """Return the first and the last place of every run of rows that hold. `breaks`: of each row but the first, whether a run starts again
     there."""
     turns = held[1:] != held[:-1]
     turns = turns if breaks is None else turns | breaks
@@ -197,7 +196,7 @@ def _runs(held: NDArray[np.bool_], breaks: NDArray[np.bool_] | None = None) -> l
 
 
 def _unproven(rows: pa.RecordBatch, signed: Mapping[Source, Until | None], sources: Iterable[Source]) -> NDArray[np.bool_]:
-    """Of each reading, whether its origin has not signed it yet; not where that is not known now."""
+    """Return, for each reading, whether its origin has not signed it yet; False if that is not known now."""
     ends = np.array([INT_MAX if (until := signed[source]) is None else until.end for source in sources] or [0])
     past: NDArray[np.bool_] = rows.column("offset").to_numpy() >= ends[rows.column("source").to_numpy()]
     return past
@@ -206,7 +205,7 @@ def _unproven(rows: pa.RecordBatch, signed: Mapping[Source, Until | None], sourc
 def _unproven_told(
     rows: pa.RecordBatch, unproven: NDArray[np.bool_], signed: Mapping[Source, Until | None], sources: Sequence[Source]
 ) -> Fields:
-    """How many readings are not proven yet, which nodes took them in, and when the one of those that signed longest ago last did."""
+    """Return the number of unproven readings, the nodes that took them in, and the oldest of these nodes' last signing times."""
     of = [sources[number] for number in np.unique(rows.column("source").to_numpy()[unproven]).tolist()]
     last = [until.at_ms or 0 for source in of if (until := signed[source]) is not None]
     nodes = sorted({Origin.parse(origin).node for _, origin in of})

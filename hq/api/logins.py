@@ -39,12 +39,12 @@ class AccountLogins:
         """By username and address: how often in a row, and when last."""
 
     def close(self) -> None:
-        """Checks no more."""
+        """Stop checking passwords."""
         self._checks.close()
 
     @property
     def waiting(self) -> int:
-        """How many passwords wait to be checked."""
+        """Number of passwords that wait to be checked."""
         return self._waiting.total()
 
     async def check(self, address: str, username: str, password: str) -> tuple[Account, str]:
@@ -99,7 +99,7 @@ def _too_many() -> ApiError:
 
 
 def _network(address: str) -> str:
-    """The address, of IPv6 its network; as it is where it is none."""
+    """Return the address; for IPv6 its network; unchanged if it is no address."""
     try:
         known = ipaddress.ip_address(address)
     except ValueError:

@@ -15,7 +15,7 @@ GREY = [128, 128, 128]
 
 
 def ship_drawn(row: Mapping[str, Any], track: Rows, now_at_ms: int) -> Fields:
-    """A ship as it is drawn: who it is, its last believed position up to where Spark is, and the tail of its track up to there."""
+    """Return a ship for the map: its identity, its last believed position up to Spark's position, and the tail of its track up to there."""
     value, body = row["value"] or {}, row["body"] or {}
     signals = body.get("signals", {})
     drawn = tail(track, row["at_ms"])
@@ -50,7 +50,7 @@ def tail(track: Rows, until_at_ms: int | None) -> list[list[float]]:
 
 
 def port_drawn(row: Mapping[str, Any]) -> Fields:
-    """A port as it is drawn."""
+    """Return a port for the map."""
     value = row["value"]
     return {"locode": row["id"], **{name: value[name] for name in ("name", "latitude_deg", "longitude_deg", "radius_nm")}}
 
@@ -58,10 +58,8 @@ def port_drawn(row: Mapping[str, Any]) -> Fields:
 def places_drawn(
     groups: Iterable[Mapping[str, Any]], ships: Sequence[Fields], ports: Sequence[Fields], customers: Mapping[str, Fields]
 ) -> list[Fields]:
-    """Boxes by place, and there by customer: `{"place", "latitude_deg", "longitude_deg", "boxes", "groups"}`; place null: not reported yet.
-
-    `groups`: rows `place_kind, place_id, owner_told, customer, boxes`.
-    """
+    """Return the boxes by place, and there by customer: `{"place", "latitude_deg", "longitude_deg", "boxes", "groups"}`; place null: not
+    reported yet. `groups`: rows `place_kind, place_id, owner_told, customer, boxes`."""
     where = {("ship", ship["imo"]): ship["position"] for ship in ships} | {("quay", port["locode"]): port for port in ports}
     places: dict[tuple[str | None, str | None], list[Mapping[str, Any]]] = {}
     for group in groups:
@@ -94,10 +92,8 @@ def group_drawn(row: Mapping[str, Any], customers: Mapping[str, Fields]) -> Fiel
 
 
 def bounds(points: Iterable[tuple[float, float]]) -> Fields | None:
-    """The smallest `{"south", "west", "north", "east"}` that holds the (latitude, longitude) points, by the shorter way round the globe.
-
-    East is smaller than west when it crosses ±180. None for no points.
-    """
+    """Return the smallest `{"south", "west", "north", "east"}` that holds the (latitude, longitude) points, by the shorter way round the
+    globe. East is smaller than west when it crosses ±180. None for no points."""
     known = list(points)
     if not known:
         return None
@@ -109,7 +105,7 @@ def bounds(points: Iterable[tuple[float, float]]) -> Fields | None:
 
 
 def points_of(*drawn: Iterable[Mapping[str, Any]]) -> Iterable[tuple[float, float]]:
-    """The positions of whatever is drawn and has one."""
+    """Return the positions of all drawn things that have one."""
     for things in drawn:
         for thing in things:
             spot = thing["position"] or {} if "position" in thing else thing

@@ -45,7 +45,7 @@ _is_right = lru_cache(maxsize=1 << 16)(is_container)
 
 @dataclass(frozen=True, slots=True)
 class MusterStatement:
-    """What a ship states of its muster, of `at_ms` (UTC ms). `accounted`: of how many boxes; None where the viewer may not know."""
+    """A ship's statement of its muster, of `at_ms` (UTC ms). `accounted`: of how many boxes; None if the viewer may not know."""
 
     at_ms: int
     accounted: int | None
@@ -53,7 +53,7 @@ class MusterStatement:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """What judging a viewer's boxes takes in addition to their rows of `Sight.containers`."""
+    """Facts for judging a viewer's boxes, in addition to their rows of `Sight.containers`."""
 
     now_at_ms: int
     stowed: Mapping[str, Stowing]

@@ -34,12 +34,12 @@ ENTRIES_AT_ONCE_MAX = 5_000
 PORT = "port"
 PRODUCER = "registrar"
 ATTEMPTS_MAX = 20
-"""How often what was overtaken by another registrar is looked at again before the caller is asked to come again."""
+"""Maximum number of attempts at a write that another registrar overtakes, before the caller is asked to come again."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenEntry:
-    """What became of one entry: its version now; `written` False when it stood already."""
+    """Outcome of one entry: its version now; `written` is False when it stood already."""
 
     type: str
     id: str
@@ -49,8 +49,9 @@ class WrittenEntry:
 
 @dataclass(frozen=True, slots=True)
 class RegistryReceipt:
-    """What became of a request: of its `entries`, in its order; of other bookings of which it ended open spans (`others`); which spans, of
-    its own bookings too, end where another customer's begins; and what of its entries was left out or is not known, with their numbers."""
+    """Outcome of a request. It has the outcome of its `entries`, in its order, and of the other bookings of which it ended open spans
+    (`others`). It names the spans, of its own bookings too, that end where another customer's begins. It also lists, with their numbers,
+    the parts of its entries that were left out or are not known."""
 
     entries: tuple[WrittenEntry, ...]
     others: tuple[WrittenEntry, ...] = ()
@@ -59,7 +60,7 @@ class RegistryReceipt:
 
 
 class Overtaken(Unacceptable):
-    """Of some entries another version stands than they were made from; nothing was written."""
+    """Conflict: some entries were made from another version than stands. Nothing was written."""
 
 
 @dataclass(slots=True)
@@ -80,14 +81,12 @@ class Registrar:
     _position: Position = field(default_factory=Position)
 
     def write(self, wanted: Sequence[GivenEntry], by: str) -> RegistryReceipt:
-        """All of `wanted` stands in the registry, durable, when it returns; an entry whose value stands already gets no new version.
-        Where one comes several times, the last counts. An open span of a booking ends where another customer's span of the same box begins,
-        in bookings of `wanted` and in those that stand, which get a new version.
-
-        Raises Unacceptable when any entry is not right, or two customers would have one box at one time; Overtaken when any is based on
-        another version than stands and would change it (nothing is written); RetryLater when the node is away, the log lacks part of its
-        registry or others write all the time: the same again is safe.
-        """
+        """Write all of `wanted` to the registry; it is durable on return. An entry whose value stands already gets no new version; of
+        several for one topic the last counts. An open span of a booking ends where another customer's span of the same box begins. This
+        holds for bookings of `wanted` and for those that stand, which get a new version. Raises Unacceptable when any entry is not right,
+        or two customers would have one box at one time. Raises Overtaken when any is based on another version than stands and would change
+        it; nothing is written. Raises RetryLater when the node is away, the log lacks part of its registry or others write all the time:
+        the same request is safe to repeat."""
         given = read_given(wanted, self._port_codes(wanted))
         wanted, values = given.wanted, given.values
         with self._lock:
@@ -108,7 +107,7 @@ class Registrar:
         )
 
     def _port_codes(self, wanted: Sequence[GivenEntry]) -> PortCodes:
-        """The ports of the registry and of `wanted`."""
+        """Return the ports of the registry and of `wanted`."""
         with self._lock:
             self._catch_up()
             known = [entry.value for entry in self._standing.values() if isinstance(entry.value, Port)]
@@ -122,11 +121,9 @@ class Registrar:
     def _without_overlaps(
         self, wanted: Sequence[GivenEntry], values: Sequence[RegistryValue]
     ) -> tuple[dict[str, RegistryValue], list[EndedSpan]]:
-        """What is to stand by topic, and the spans that end for it: bookings that end first, so that no reader of a part sees two customers
-        with one box; then the others of `wanted`, of entries that come several times the last.
-
-        Raises Unacceptable for boxes that two customers would have at one time.
-        """
+        """Return the values that are to stand, by topic, and the spans that end for them. Bookings that end come first, so that no reader
+        of a part sees two customers with one box. The others of `wanted` follow; of entries that come several times, the last. Raises
+        Unacceptable for boxes that two customers would have at one time."""
         latest = {one.topic: value for one, value in zip(wanted, values, strict=True)}
         changed = {value.reference: value for value in latest.values() if isinstance(value, Booking)}
         if not changed:
@@ -143,7 +140,7 @@ class Registrar:
         return {**resolved, **latest, **resolved}, ended
 
     def _check_shippers(self, wanted: Sequence[GivenEntry], values: Sequence[RegistryValue]) -> None:
-        """Raises Unacceptable for bookings whose shipper is no customer of the registry or of `wanted`: nobody could see their boxes."""
+        """Raise Unacceptable for bookings whose shipper is no customer of the registry or of `wanted`: nobody could see their boxes."""
         known = self._standing.keys() | {one.topic for one in wanted}
         problems = []
         for index, (one, value) in enumerate(zip(wanted, values, strict=True)):
@@ -154,7 +151,7 @@ class Registrar:
             raise Unacceptable(problems)
 
     def _check_versions(self, wanted: Sequence[GivenEntry], latest: Mapping[str, RegistryValue]) -> None:
-        """Raises Overtaken for what somebody else changed since: written over it, that change would be lost."""
+        """Raise Overtaken for an entry that somebody else changed since: a write over it would lose that change."""
         problems = []
         for index, one in enumerate(wanted):
             known = self._standing.get(one.topic)
@@ -166,7 +163,7 @@ class Registrar:
             raise Overtaken(problems)
 
     def _versions(self, latest: Mapping[str, RegistryValue], by: str) -> dict[str, Entry]:
-        """The new versions by topic, of what does not stand already."""
+        """Return the new versions by topic, of the values that do not stand already."""
         now_ms = self.clock.now_ms()
         entries = {}
         for topic, value in latest.items():
@@ -177,7 +174,7 @@ class Registrar:
         return entries
 
     def streams(self) -> Definitions:
-        """How each stream is managed, as the registry stands now. Raises RetryLater when the log can not be read now."""
+        """Return how each stream is managed, as the registry stands now. Raises RetryLater when the log can not be read now."""
         with self._lock:
             self._catch_up()
             definitions = Definitions()
@@ -187,14 +184,15 @@ class Registrar:
             return definitions
 
     def load_lists(self, ship: str) -> list[LoadList]:
-        """The ship's load lists as the registry stands now, in order of calls. Raises RetryLater when the log can not be read now."""
+        """Return the ship's load lists as the registry stands now, in order of calls. Raises RetryLater when the log can not be read
+        now."""
         with self._lock:
             self._catch_up()
             listed = [entry.value for entry in self._standing.values() if isinstance(entry.value, LoadList) and entry.value.ship == ship]
         return sorted(listed, key=lambda one: one.call)
 
     def imo_of(self, call_sign: str) -> str:
-        """The IMO number of the ship of this call sign, as the registry stands now; empty where none, or more than one, has it. Raises
+        """Return the IMO number of the ship of this call sign, as the registry stands now; empty if none, or more than one, has it. Raises
         RetryLater when the log can not be read now."""
         with self._lock:
             self._catch_up()
@@ -203,21 +201,21 @@ class Registrar:
         return found[0] if len(found) == 1 else ""
 
     def ship(self, imo: str) -> Ship | None:
-        """The ship as the registry stands now, or None. Raises RetryLater when the log can not be read now."""
+        """Return the ship as the registry stands now, or None. Raises RetryLater when the log can not be read now."""
         with self._lock:
             self._catch_up()
             entry = self._standing.get(f"ship/{imo}")
         return entry.value if entry is not None and isinstance(entry.value, Ship) else None
 
     def papers_of(self, numbers: Collection[str], ships: Collection[str]) -> Registry:
-        """The bookings and custody of these containers, every ship, the carrier's policy, and the load lists of `ships` (IMO numbers), as
-        the registry stands now. Raises RetryLater when the log can not be read."""
+        """Return the registry as it stands now for these containers: their bookings and custody, every ship, the carrier's policy, and the
+        load lists of `ships` (IMO numbers). Raises RetryLater when the log can not be read."""
         with self._lock:
             self._catch_up()
             return Registry(entry for entry in self._standing.values() if _concerns(entry, numbers, ships))
 
     def record_alerts(self, made: Sequence[MadeRecord]) -> None:
-        """What a person did with alerts, appended to `alerts` in one commit. Raises RetryLater when the node is away."""
+        """Append a person's acts on alerts to `alerts`, in one commit. Raises RetryLater when the node is away."""
         self.door.append([Append("alerts", to_batch([Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in made]))])
 
     def _catch_up(self) -> None:
@@ -236,7 +234,7 @@ class Registrar:
             self._standing[entry.topic] = entry
 
     def _appended(self, entries: Sequence[Entry]) -> bool:
-        """Whether the log took the entries; it does not when another registrar wrote after `_position`."""
+        """Return whether the log took the entries; it does not when another registrar wrote after `_position`."""
         records = to_batch([_record(entry) for entry in entries])
         try:
             [answer] = self.door.append([Append(STREAM, records, PRODUCER, sum(self._position.values()))])

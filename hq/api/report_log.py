@@ -42,15 +42,15 @@ class ReportDesk:
         self._alerts = LossAlerts(lambda: self.reader)
 
     def reports(self, incident_id: str | None = None) -> list[LossReport]:
-        """Every report, or those of one incident, by number. Raises RetryLater when the log can not be read now."""
+        """Return every report, or those of one incident, by number. Raises RetryLater when the log can not be read now."""
         with self._lock:
             self._catch_up()
             return self._book.reports(incident_id)
 
     def change(self, incident_id: str, change: Change) -> LossReport:
-        """What the company does with a report of this incident is in headquarters' log, durable, and with a sending that its alerts say so;
-        the report as it stands then. Raises ValueError for a report there is not and as `cargo.report.report_actions.by_company`,
-        RetryLater when the node is away."""
+        """Append the company's act on a report of this incident, and return the report as it stands then. The act is durable in
+        headquarters' log, and with a sending the statement in its alerts. Raises ValueError for an unknown report and as
+        `cargo.report.report_actions.by_company`, RetryLater when the node is away."""
         with self._lock:
             self._catch_up()
             known = next((one for one in self._book.reports(incident_id) if one.id == change.report), None)
@@ -62,9 +62,9 @@ class ReportDesk:
             return self._appended([made], alerts)
 
     def draft(self, incident_id: str, by: str, *, final: bool) -> LossReport:
-        """A draft of the company's own is in headquarters' log, from what that knows of the incident: alerts, the ship's readings, its last
-        muster, the registry. Raises ValueError for an incident there is not and as `cargo.report.report_actions.drafted_by_company`,
-        RetryLater when the log can not be read or the node is away."""
+        """Append a draft of the company's own to headquarters' log, from the facts there about the incident: alerts, the ship's readings,
+        its last muster, the registry. Raises ValueError for an unknown incident and as `cargo.report.report_actions.drafted_by_company`.
+        Raises RetryLater when the log can not be read or the node is away."""
         with self._lock:
             self._catch_up()
             self._alerts.catch_up()
@@ -75,7 +75,7 @@ class ReportDesk:
             return self._appended(drafted_by_company(self._book.reports(incident_id), self._facts(bare), by, final=final))
 
     def _alerts_of(self, incident_id: str) -> Sequence[AlertStanding]:
-        """The incident's alert and those of its boxes, as they stand."""
+        """Return the incident's alert and those of its boxes, as they stand."""
         self._alerts.catch_up()
         incident = self._alerts.incident(incident_id)
         if incident is None:
@@ -87,7 +87,7 @@ class ReportDesk:
         return full_facts(self.reader, bare, self.registrar.papers_of(numbers, {bare.ship}), self._muster(bare.ship, bare.now_at_ms))
 
     def _muster(self, ship: str, now_at_ms: int) -> Mapping[str, Any] | None:
-        """The ship's last muster that came here, if it is not old."""
+        """Return the ship's last muster that came here, if it is not old."""
         rows = self.reader.history(f"{ship}.log", now_at_ms - MUSTER_WITHIN_MS, now_at_ms + 1, [EVENTS]).rows
         musters = [body for text in rows.column(BODY).to_pylist() if (body := _muster_of(text)) is not None]
         return musters[-1] if musters else None
@@ -107,7 +107,7 @@ class ReportDesk:
                 continue  # of another version of this program: it stands in nobody's way
 
     def notices(self) -> list[Notice]:
-        """The notice to each owner concerned, as the carrier's policy lets owners know. Raises as `reports`."""
+        """Return the notice to each owner concerned, as the carrier's policy lets owners know. Raises as `reports`."""
         reports = self.reports()
         numbers = {box.container for one in reports for box in (*one.content.lost, *one.content.at_risk, *one.content.found)}
         papers = self.registrar.papers_of(numbers, {one.head.ship for one in reports})
@@ -119,7 +119,7 @@ def _record(made: MadeRecord) -> Record:
 
 
 class _Muster(msgspec.Struct):
-    """Of the body of an X_MUSTER event, what a report says of it."""
+    """Fields of an X_MUSTER event's body that a report uses."""
 
     event: Literal["X_MUSTER"]
     event_at_ms: int

@@ -67,25 +67,25 @@ class StoreView:
         return self.sight.now_at_ms
 
     def rows(self, selection: Rows) -> list[dict[str, Any]]:
-        """The rows of a selection made from `sight`."""
+        """Return the rows of a selection made from `sight`."""
         return [dict(row) for row in self.connection.execute(selection).mappings()]
 
     def batches(self, selection: Rows, rows_max: int) -> Iterator[list[dict[str, Any]]]:
-        """The rows of a selection made from `sight`, at most `rows_max` in memory at once; others may be asked for meanwhile."""
+        """Yield the rows of a selection made from `sight`, at most `rows_max` in memory at once; other selections may be read meanwhile."""
         found = self.connection.execute(selection, execution_options={"yield_per": rows_max})
         yield from ([dict(row) for row in part] for part in found.mappings().partitions())
 
     def count(self, selection: Rows) -> int:
-        """How many rows a selection made from `sight` has."""
+        """Return the number of rows of a selection made from `sight`."""
         return int(self.connection.execute(select(func.count()).select_from(selection.subquery())).scalar_one())
 
     def names(self, *places: str | None, consignees: Iterable[str | None] = ()) -> dict[str, str]:
-        """What the ships, ports and consignees of an answer's rows are called, by IMO number, UN/LOCODE and `customer/<id>`."""
+        """Return the names of the ships, ports and consignees of an answer's rows, by IMO number, UN/LOCODE and `customer/<id>`."""
         wanted, customers = ({one for one in ids if one} for ids in (places, consignees))
         return {row["key"]: row["name"] for row in self.rows(self.sight.names(wanted, customers))} if wanted or customers else {}
 
     def framed(self, *, from_log: bool = False, **body: Any) -> dict[str, Any]:
-        """An answer's body with the clock, and the fleet time it is true for: of the log, or of Spark's results."""
+        """Return an answer's body with the clock, and the fleet time it is true for: of the log, or of Spark's results."""
         return {**framed_clock(self.services), "as_of_at_ms": self.fresh.log_at_ms if from_log else self.fresh.spark_at_ms, **body}
 
 
@@ -98,7 +98,7 @@ class Caller:
     address: str
 
     def need(self, right: Right) -> None:
-        """Raises ApiError 403, the same whatever is asked about, when the viewer's role lacks `right`."""
+        """Raise ApiError 403, the same for every object, when the viewer's role lacks `right`."""
         if not self.viewer.may(right):
             raise not_for_you(right.value)
 
@@ -108,7 +108,7 @@ class Caller:
 
     @contextmanager
     def look(self) -> Iterator[StoreView]:
-        """A view of the store. Raises Rebuilding while it is not whole."""
+        """Return a view of the store. Raises Rebuilding while it is not whole."""
         with self.services.reader.snapshot() as connection:
             fresh = freshness(connection)
             if fresh is None or not fresh.whole:
@@ -124,14 +124,14 @@ def framed_clock(services: Services) -> dict[str, Any]:
 
 
 def services_of(request: Request) -> Services:
-    """The parts of the process that answers `request`."""
+    """Return the parts of the process that answers `request`."""
     services = request.app.state.services
     assert isinstance(services, Services)
     return services
 
 
 async def identify(scope: Scope) -> Account | None:
-    """The account whose session the request is of; None without one that goes on."""
+    """Return the account whose session the request is of; None without a session that goes on."""
     request = Request(scope)
     services = services_of(request)
     token = token_of(request)
@@ -141,21 +141,20 @@ async def identify(scope: Scope) -> Account | None:
 
 
 def token_of(request: Request) -> str:
-    """The token of the session that the request is of; empty without one."""
+    """Return the token of the request's session; empty without one."""
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 
 
 def address_of(request: Request, services: Services) -> str:
-    """Where the request comes from: the browser's address where the pages name one, else the sender's; empty where neither is known."""
+    """Return the request's origin: the browser's address if the pages name one, else the sender's; empty if neither is known."""
     sender = request.client.host if request.client else ""
     return browser_address(request.headers, services.settings.pages_token) or sender
 
 
 def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Caller:
-    """Who asks, as the gate knows them. Raises ApiError 422 for a question with a NUL, which nothing has in its name and not every store
-    takes.
-    """
+    """Return the sender of a request, as the gate knows it. Raises ApiError 422 for a question with a NUL, which no name has and not every
+    store takes."""
     account = getattr(request.state, ACCOUNT)
     assert isinstance(account, Account), "the gate lets nobody in without an account"
     if "\0" in request.scope["path"] or "%00" in request.url.query:
@@ -169,5 +168,5 @@ Serving = Annotated[Services, Depends(services_of)]
 
 
 def wall_ms() -> int:
-    """The wall's time, UTC ms."""
+    """Return the wall's time, UTC ms."""
     return time.time_ns() // 1_000_000

@@ -15,7 +15,7 @@ from cargo.vocabulary.slots import Slot
 
 @dataclass(frozen=True, slots=True)
 class Stowing:
-    """What a list says of a box: whether it carries a tracker, is a reefer, and stands below deck."""
+    """A list's facts about a box: whether it carries a tracker, is a reefer, and stands below deck."""
 
     tracker: bool = True
     reefer: bool = False
@@ -23,7 +23,7 @@ class Stowing:
 
 
 UNLISTED = Stowing()
-"""What is taken of a box that no list in force names."""
+"""Facts assumed of a box that no list in force names."""
 LISTS_MAX = 256
 """Maximum number of lists that are kept."""
 Fields = dict[str, Any]

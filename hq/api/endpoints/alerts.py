@@ -109,7 +109,7 @@ def act_on_alerts(ask: Asking, act: Act, chosen: Chosen) -> dict[str, Any]:
 
 
 def _standing(look: StoreView, ids: set[str]) -> list[AlertStanding]:
-    """The viewer's alerts of these ids. Raises the one 404 where one is not among the viewer's."""
+    """Return the viewer's alerts of these ids. Raises the one 404 if one of them is not among the viewer's."""
     own = look.sight.alerts().subquery()
     rows = look.rows(select(own.c.alert_id, own.c.more).where(own.c.alert_id.in_(ids)))
     if len(rows) < len(ids):

@@ -49,7 +49,7 @@ def booking(ask: Asking, reference: str) -> dict[str, Any]:
 
 
 def boxes_of(look: StoreView, bookings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The viewer's containers of these bookings, by number."""
+    """Return the viewer's containers of these bookings, by number."""
     return {row["number"]: row for row in look.rows(look.sight.of_bookings([booking["id"] for booking in bookings]))}
 
 

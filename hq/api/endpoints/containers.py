@@ -32,7 +32,8 @@ _KEY = ("order_at_ms", "stream", "origin", "offset")
 
 
 def asked_span(since_at_ms: AtMs = None, until_at_ms: AtMs = None) -> Span:
-    """From when on and before when, UTC ms; None: as far as there is anything. Raises ApiError 400 for one that ends before it begins."""
+    """Return the requested start (included) and end (excluded), UTC ms; None: as far as there is anything. Raises ApiError 400 for a span
+    that ends before it begins."""
     if since_at_ms is not None and until_at_ms is not None and since_at_ms > until_at_ms:
         raise ApiError(400, "span_reversed", "The time begins after it ends.", "Exchange since_at_ms and until_at_ms.")
     return since_at_ms, until_at_ms
@@ -164,7 +165,7 @@ def check(ask: Asking, number: str) -> dict[str, Any]:
 
 
 def _own(look: StoreView, number: str) -> dict[str, Any]:
-    """The viewer's container of this number, as it is written, else compacted. Raises the one 404."""
+    """Return the viewer's container of this number, as it is written, else compacted. Raises the one 404."""
     own = look.sight.containers().subquery()
     rows = look.rows(select(own).where(own.c.number.in_({number, compact_container(number)})))
     if not rows:

@@ -22,7 +22,7 @@ router = APIRouter()
 MAP_ALERTS_MAX = 2_000
 LOST_MAX = 1_000
 STANDINGS = {"on_ship": "ship", "on_quay": "quay", "lost": LOST, "delivered": DELIVERED, "unreported": UNREPORTED}
-"""Which count of an answer has the containers that stand so; their sum is `boxes`."""
+"""Field of an answer that counts the containers of each standing; the sum of the fields is `boxes`."""
 
 
 @router.get("/fleet")
@@ -96,8 +96,8 @@ def _ships(look: StoreView) -> list[Fields]:
 
 
 def _heard_at_ms(look: StoreView, ship: str) -> int | None:
-    """The device time of the ship's last position that headquarters' log has, whether Spark has looked at it or not. What is dated later
-    than now by the fleet's clock says nothing of when the ship was heard."""
+    """Return the device time of the ship's last position in headquarters' log, whether or not Spark has read it. A position dated later
+    than now by the fleet's clock does not count."""
     track = look.sight.track(ship)
     order = track.selected_columns.order_at_ms
     newest = look.rows(track.where(order <= look.now_at_ms + BELIEVED_AHEAD_MS).order_by(order.desc()).limit(1))
@@ -105,7 +105,7 @@ def _heard_at_ms(look: StoreView, ship: str) -> int | None:
 
 
 def _groups(look: StoreView) -> list[Fields]:
-    """Containers that are aboard, on a quay or nowhere, by place and customer; none misread."""
+    """Return the containers that are aboard, on a quay or nowhere, by place and customer. Misread containers are left out."""
     own = look.sight.containers().subquery()
     keys = (own.c.place_kind, own.c.place_id, own.c.owner_told, own.c.customer)
     there = select(*keys, func.count().label("boxes")).where(own.c.standing.not_in((LOST, DELIVERED)))
@@ -114,8 +114,8 @@ def _groups(look: StoreView) -> list[Fields]:
 
 
 def _lost(look: StoreView, customers: dict[str, Fields]) -> list[Fields]:
-    """Boxes overboard, where they fell: by what their alerts say of them, which a final report clears, and whether they are `closed` so, or
-    `unconfirmed`."""
+    """Return the boxes overboard, at the place where they fell. Their alerts decide, which a final report clears: whether they are `closed`
+    so, or `unconfirmed`."""
     alerts, own = look.sight.alerts().subquery(), look.sight.containers().subquery()
     asked = select(alerts, own.c.customer.label("owner")).join(own, own.c.number == alerts.c.topic)
     asked = asked.where(alerts.c.status.in_(LOST_STATUSES), alerts.c.state != "retracted")

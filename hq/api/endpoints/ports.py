@@ -29,8 +29,8 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """What is known in addition to the load lists. `off`: container → (standing, place) of those that are on no ship; `berthed`: ship →
-    (port, since when) of those that lie in port, UTC ms."""
+    """Facts in addition to the load lists. `off`: container → (standing, place) of those that are on no ship; `berthed`: ship → (port,
+    since when) of those that lie in port, UTC ms."""
 
     off: Mapping[str, tuple[str, str | None]]
     berthed: Mapping[str, tuple[str, int]]
@@ -67,7 +67,7 @@ def port(ask: Asking, locode: str) -> Fields:
 
 
 def _muster_of(look: StoreView, locode: str) -> Fields:
-    """How many of the boxes on the quay are accounted for."""
+    """Return how many of the boxes on the quay are accounted for."""
     judge = judge_of(look)
     place = ("quay", locode)
     return musters_by_place(boxes_judged(look, judge), judge).get(place) or judge.muster(place, Counter())
@@ -101,16 +101,14 @@ def due_in(lists: list[Fields], locode: str, now_at_ms: int, standings: Standing
 
 
 def named(numbers: Iterable[str]) -> Fields:
-    """How many, and the first of them by number."""
+    """Return the number of containers, and the first of them by number."""
     known = sorted(set(numbers))
     return {"count": len(known), "containers": known[:NAMES_MAX]}
 
 
 def _call(look: StoreView, row: Fields, standings: Standings) -> Fields:
-    """One call's list, and what was heard: loaded, discharged, left behind, new aboard, and the ship's last muster of it.
-
-    What a ship loaded before it had the call's list is new aboard if it is not on it.
-    """
+    """Return one call's list and what was reported of it: loaded, discharged, left behind, new aboard, and the ship's last muster of it. A
+    box that the ship loaded before it had the call's list is new aboard if it is not on that list."""
     value = row["value"]
     told = [event for event in _events(look, row) if _is_of_call(event, row)]
     loads = [(event["topic"], event["body"].get("listed")) for event in told if event["event"] == "LOAD"]
@@ -139,20 +137,20 @@ def _call(look: StoreView, row: Fields, standings: Standings) -> Fields:
 
 
 def _unknown(aboard: Sequence[Fields]) -> dict[str, int]:
-    """How many boxes of a list lack a field; `container`: have a number that is none of ISO 6346."""
+    """Return how many boxes of a list lack a field; `container`: how many have a number that is none of ISO 6346."""
     lacking = [name for box in aboard for name in LISTED if not box[name]]
     return Counter([*lacking, *("container" for box in aboard if not is_container(box["container"]))])
 
 
 def _events(look: StoreView, row: Fields) -> list[Fields]:
-    """What the ship's boxes did at this port, and its musters, in order of time."""
+    """Return the events of the ship's boxes at this port, and its musters, in order of time."""
     events = look.sight.port_events(row["ship"], row["port"]).subquery()
     rows = look.rows(select(events).order_by(events.c.event_at_ms, events.c.origin, events.c.offset))
     return [{**one, "body": json.loads(one["body"])} for one in rows]
 
 
 def _is_of_call(event: Fields, row: Fields) -> bool:
-    """By its number, else by its time."""
+    """Return whether it is of the call: by its number, else by its time."""
     call = event["body"].get("call")
     return bool(call == row["call"] if call is not None else abs(event["event_at_ms"] - row["departs_at_ms"]) <= CALL_SPAN_MS)
 

@@ -43,10 +43,10 @@ def reports(ask: Asking, incident_id: str) -> dict[str, Any]:
 
 
 class Doing(BaseModel):
-    """What the company does, by who has logged in. Without a report: `draft`, what the reports there are do not say, and `final`. With a
-    `report`: `edit` with `given` (lines and their texts), `approve` with the `digest` that was read, `sent` with `to`, `means`, and as far
-    as known `name` and `sent_at_ms` (UTC ms; else now), `acknowledged` with `to` and `name` of a sending, `who` acknowledged it, and
-    `acknowledged_at_ms`."""
+    """An act of the company, by the account that is logged in. Without a report: `draft`, of facts that the existing reports do not say,
+    and `final`. With a `report`: `edit` with `given` (lines and their texts), `approve` with the `digest` that was read, or `sent` or
+    `acknowledged`. `sent` has `to`, `means`, and as far as known `name` and `sent_at_ms` (UTC ms; else now). `acknowledged` has `to` and
+    `name` of a sending, `who` acknowledged it, and `acknowledged_at_ms`."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -138,6 +138,6 @@ def _written(report: LossReport, kind: FileKind) -> bytes:
 
 
 def _saved(ask: Caller, file: bytes, kind: FileKind, **what: str) -> Response:
-    """The file, which goes out once it is noted who takes it."""
+    """Return the file. It is sent once it is noted who takes it."""
     ask.audit("export", kind=kind, **what)
     return Response(file, media_type=MEDIA[kind], headers={"Content-Disposition": "attachment"})

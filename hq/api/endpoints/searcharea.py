@@ -23,7 +23,7 @@ FIXES_WITHIN_MS = 6 * HOUR_MS
 FELL_WITHIN_MS = 6 * HOUR_MS
 """Boxes of one incident fell within so long of the first: a span that says more is cut there."""
 WIND_WITHIN_MS = 6 * HOUR_MS
-"""What a ship reported of the wind so long before a loss is taken for the wind of the drift, when nobody gives another."""
+"""Maximum age, at a loss, of a ship's wind report that is used for the drift when the request gives no wind, milliseconds."""
 Wind = Annotated[float | None, Query(ge=0, le=WIND_MS_MAX)]
 Current = Annotated[float, Query(ge=0, le=CURRENT_MS_MAX)]
 From = Annotated[float | None, Query(ge=0, le=360)]
@@ -76,8 +76,9 @@ def area(
 
 
 def _segment(look: StoreView, incident_id: str) -> tuple[LossSegment, str]:
-    """Where the incident's boxes fell, and from which ship: along its track between the first loss and the last, else where their alerts
-    say. Raises ApiError 404 for an incident that is not the viewer's to see, 409 for one of which nobody knows where."""
+    """Return the segment on which the incident's boxes fell, and their ship. The segment is the ship's track between the first loss and the
+    last, else the places in the alerts. Raises ApiError 404 for an incident that the viewer may not see, 409 for one whose place is
+    unknown."""
     incidents, alerts = look.sight.incidents().subquery(), look.sight.alerts().subquery()
     known = look.rows(select(incidents).where(incidents.c.incident_id == incident_id))
     if not known:
@@ -102,8 +103,8 @@ def _segment(look: StoreView, incident_id: str) -> tuple[LossSegment, str]:
 
 
 def _wind(look: StoreView, ship: str, segment: LossSegment) -> tuple[int, float, float]:
-    """What the ship last reported of the wind before the loss: when (UTC ms), m/s, degrees it came from. Raises ApiError 422 when it did
-    not."""
+    """Return the ship's last wind report before the loss: when (UTC ms), m/s, degrees it came from. Raises ApiError 422 when there is
+    none."""
     weather = look.sight.weather(ship).subquery()
     before = weather.c.order_at_ms.between(segment.start.at_ms - WIND_WITHIN_MS, segment.end.at_ms)
     for one in look.rows(select(weather).where(before).order_by(weather.c.order_at_ms.desc())):

@@ -33,7 +33,7 @@ class Token(BaseModel):
 
 
 class ClockMove(BaseModel):
-    """What to do with the fleet's clock."""
+    """A command to the fleet's clock."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"action": "speed", "speed": 600}, {"action": "jump", "chapter": "C"}]}
@@ -109,7 +109,7 @@ def _passed_on(url: str, token: str, move: ClockMove) -> dict[str, Any]:
 
 
 def _refused(problem: urllib.error.HTTPError) -> ApiError:
-    """The simulator's own sentence and hint."""
+    """Return the simulator's own sentence and hint."""
     try:
         said = json.loads(problem.read(REFUSAL_BYTES_MAX))
         return ApiError(409, "clock_refused", str(said["error"]), str(said["hint"]))
