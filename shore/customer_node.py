@@ -41,7 +41,7 @@ class CustomerNode:
         await self.node.stop()
 
     def may_have_it(self) -> bool:
-        """Whether headquarters gives this node its stream, by the last it has heard."""
+        """Return whether headquarters gives this node its stream, by the last message it received."""
         return may_have(self.settings.node.me(), self.node.definitions.of(self.stream))
 
     async def _look_at_terms(self) -> None:

@@ -64,7 +64,8 @@ class CustomersDesk:
             yield replace(entry, by=HEADQUARTERS)
 
     def _told_of(self, customer: str, definition: Definition) -> Stream:
-        """Of who has it only whether this customer does: others' selectors may name others."""
+        """Return the stream's terms for this customer. Of its selectors they hold only those that this customer's nodes match: others may
+        name others."""
         nodes = self._nodes[customer]
         own = tuple(one for one in definition.replicate if any(matches(one, node) for node in nodes))
         return Stream(

@@ -28,7 +28,7 @@ from streams.row_subset import CARRIER, blocks_of, unpack
 
 RETRY_S = 1.0
 HOLES_EVERY_S = 5.0
-"""How often it is looked whether a hole has been waited for long enough, when nothing comes."""
+"""Interval at which the age of holes is checked when nothing arrives, seconds."""
 ROWS_MAX = 64
 """Records of `answers` taken together; each may hold thousands of rows."""
 PROBLEM_CHARS_MAX = 2_000
@@ -114,7 +114,7 @@ class QueryResultIngester:
             yield f"'{at.origin.node}' was not asked for these" if asked else f"no such question to '{at.origin.node}' is known here"
 
     def _asked(self, node: str, topic: str) -> Iterator[Ask]:
-        """The question of this topic to the ship whose node it is."""
+        """Yield the question of this topic to the ship whose node it is."""
         ships = [known.identity for known in self._node.settings.known if known.node == node and known.role == "ship"]
         for batch in (batch for imo in ships for batch in self._node.log.latest(f"aboard/{imo}", topic)):
             for text in batch.records.column(BODY).to_pylist():
@@ -122,7 +122,7 @@ class QueryResultIngester:
 
 
 def _answers(picked: Batch, ask: Ask) -> bool:
-    """Whether all these rows are of the container and the time that were asked for."""
+    """Return whether all these rows are of the container and the time that were asked for."""
     times = pc.min_max(picked.records.column(ORDER_AT)).as_py()
     return set(picked.records.column(TOPIC).to_pylist()) == {ask.container} and (
         ask.since_at_ms <= times["min"] and times["max"] < ask.until_at_ms

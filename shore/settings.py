@@ -16,11 +16,10 @@ from landfall.system.settings_table import SettingsProblem, SettingsTable, barre
 
 
 class QuayPatience(SettingsTable):
-    """How long the quay's watch waits, in fleet time.
+    """Waiting times of the quay's watch, in fleet time.
 
     * `lateness_ms`: readings that arrive out of order by up to this time change nothing.
-    * `quay_interval_ms`: expected interval of a container, until it is learned.
-    """
+    * `quay_interval_ms`: expected interval of a container, until it is learned."""
 
     lateness_ms: Annotated[int, Field(ge=0)] = 10_000
     historical_ms: Annotated[int, Field(ge=0)] = 30 * 60_000
@@ -61,7 +60,7 @@ class PortSettings(SettingsTable):
         yield from barred((*self.node.doors(), *self.intake.doors()))
 
     def watch_settings(self) -> WatchSettings:
-        """The same for cargo's watch. For a port alone."""
+        """Return these settings for cargo's watch. For a port alone."""
         place = WatchPlace(self.node.node, port=self.node.identity)
         patience = self.watch
         return WatchSettings(place, patience.lateness_ms, patience.historical_ms, quay_interval_ms=patience.quay_interval_ms)

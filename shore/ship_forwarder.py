@@ -30,7 +30,7 @@ RETRY_S = 1.0
 PROBLEM_CHARS_MAX = 2_000
 """Maximum characters of a report on a record that does not read; the record's own text may have any length."""
 HOLES_EVERY_S = 5.0
-"""How often it is looked whether a hole has been waited for long enough, when nothing comes."""
+"""Interval at which the age of holes is checked when nothing arrives, seconds."""
 REGISTRY, ALERTS = "registry", "alerts"
 Report = Callable[..., None]
 Told = list[tuple[str, Record]]
@@ -148,7 +148,7 @@ class Forwarding:
 
 
 def _by_hand(text: str | None, coordinates: Coordinates) -> Told:
-    """What a person ashore did with a ship's alert, for that ship: acknowledged it, took that back, or closed it, which has a note."""
+    """Return a person's acts ashore on a ship's alert, for that ship: acknowledged it, took that back, or closed it, which has a note."""
     body = read_body(text)
     alert = read_alert(body)
     by_hand = alert.state in ("acknowledged", "unacknowledged") or (alert.state == "cleared" and alert.note)

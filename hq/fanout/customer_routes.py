@@ -24,12 +24,12 @@ class TopicRight:
 
 
 def is_fanned_out(stream: str) -> bool:
-    """Whether `stream` has a Kafka topic. What is derived of a stream has none."""
+    """Return whether `stream` has a Kafka topic. A stream that is derived of another has none."""
     return stream in FANNED_OUT or (stream.startswith(CUSTOMERS) and parent_of(stream) == stream)
 
 
 def route(streams: Iterable[str]) -> list[str]:
-    """Those of `streams` that are fanned out, in the order in which they are read."""
+    """Return those of `streams` that are fanned out, in the order in which they are read."""
     named = sorted(stream for stream in streams if is_fanned_out(stream))
     return [*(stream for stream in FANNED_OUT if stream in named), *(stream for stream in named if stream.startswith(CUSTOMERS))]
 
@@ -47,7 +47,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def right_to(pattern: str) -> TopicRight:
-    """What a pattern of streams means in Kafka."""
+    """Return the Kafka right that a pattern of streams stands for."""
     if pattern.endswith("*"):
         return TopicRight(kafka_topic(pattern.removesuffix("*")), prefix=True)
     return TopicRight(kafka_topic(pattern), prefix=False)

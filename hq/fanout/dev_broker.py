@@ -110,9 +110,8 @@ def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
 
 
 def format_folder(settings: KafkaBrokerSettings) -> None:
-    """The folder is ready for the broker, its super user known there; a folder that is stays as it is. The Java that makes it ready ends
-    with this process. Raises RetryLater.
-    """
+    """Prepare the folder for the broker, with its super user; a folder that is ready stays as it is. The Java that prepares it ends with
+    this process. Raises RetryLater."""
     if (settings.folder / "log" / "meta.properties").exists():
         return
     fresh = settings.folder / "log.new"
@@ -134,7 +133,7 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
 
 @contextmanager
 def serving(settings: KafkaBrokerSettings) -> Iterator[subprocess.Popen[bytes]]:
-    """The broker under way, of a folder that is ready; ended after the block, and with this process. Call it from the main thread."""
+    """Yield the running broker of a folder that is ready; it ends after the block, and with this process. Call it from the main thread."""
     properties = _write(settings.folder / "server.properties", _properties(settings, settings.folder / "log"))
     command = java_command(settings, "serve", ("kafka.Kafka", str(properties)))
     process = started(command)
@@ -150,7 +149,8 @@ def serving(settings: KafkaBrokerSettings) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def java_command(settings: KafkaBrokerSettings, name: str, words: Sequence[str]) -> list[str]:
-    """Starts Java with these words, which are in a file that only its owner reads: passwords are among them, and all see a command line."""
+    """Return the command that starts Java with these words. They are in a file that only its owner reads: passwords are among them, and all
+    users see a command line."""
     logging_settings = _write(settings.folder / "log4j2.yaml", _LOG4J)
     heap = (f"-Xms{settings.heap_mb // 2}m", f"-Xmx{settings.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     options = (*heap, f"-Dlog4j2.configurationFile={logging_settings}", *class_path(), *words)
@@ -164,7 +164,8 @@ def class_path() -> tuple[str, str]:
 
 
 def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
-    """One node that is broker and controller. Clients log in by SCRAM; its connections to itself use a password made now."""
+    """Return the properties of one node that is broker and controller. Clients log in by SCRAM; its connections to itself use a password
+    made now."""
     own = secrets.token_urlsafe(24)
     plain = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="itself" password="{own}" user_itself="{own}";'
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -213,7 +214,7 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
 
 
 def _write(path: Path, text: str) -> Path:
-    """A file that only its owner reads."""
+    """Write a file that only its owner reads."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_private(path, text.encode())
     return path
@@ -231,7 +232,7 @@ def _health(settings: KafkaBrokerSettings) -> tuple[bool, dict[str, Any]]:
 
 
 def own_access(settings: KafkaBrokerSettings) -> KafkaAccess:
-    """The super user at the first door."""
+    """Return the super user's access at the first door."""
     door = settings.doors[0]
     tls_ca = door.tls.authority if door.tls else None
     return KafkaAccess(brokers=door.advertised, username=settings.username, password=settings.password, tls_ca=tls_ca)

@@ -31,15 +31,15 @@ class TellingFanout:
 
     @property
     def ready(self) -> bool:
-        """As the fan-out's."""
+        """Readiness of the fan-out, as `Fanout.ready`."""
         return self._fanout.ready
 
     def start(self) -> None:
-        """As the fan-out's."""
+        """Start the fan-out, as `Fanout.start`."""
         self._fanout.start()
 
     def step(self) -> int:
-        """As the fan-out's."""
+        """Make the fan-out's step, as `Fanout.step`."""
         taken = self._fanout.step()
         self._skipped.look(self._fanout.standings)
         self._floor.look(self._fanout.unread, self._fanout.lost)

@@ -19,7 +19,7 @@ from streams.model.errors import LandfallError, RetryLater
 
 ANSWER_S_MAX = 15.0
 TRANSACTION_MS_MAX = 60_000
-"""How long Kafka keeps a transaction of a process that is gone open, holding up who reads only what is committed."""
+"""Time for which Kafka keeps a transaction of a process that is gone open, holding up readers of committed records, milliseconds."""
 LINGER_MS = 5
 WHO = "fan-out of this name"
 
@@ -32,7 +32,7 @@ class FanoutTransactions:
     """
 
     def __init__(self, access: KafkaAccess, name: str) -> None:
-        """Puts an end to an earlier process of this name, and to the transaction it may have left."""
+        """End an earlier process of this name, and the transaction it may have left."""
         self._deliveries = Deliveries()
         self._producer = Producer(
             producer_settings(access, name)
@@ -50,7 +50,8 @@ class FanoutTransactions:
             raise
 
     def write(self, topics: Mapping[str, Iterable[Message]], standings: Callable[[], Iterable[Message]]) -> None:
-        """One transaction: the messages, by Kafka topic, and then the `standings` (of `standing_messages`) once all messages are taken."""
+        """Write one transaction: the messages, by Kafka topic, and then the `standings` (of `standing_messages`) once all messages are
+        taken."""
         self._deliveries = Deliveries()
         asked(self._producer.begin_transaction, WHO)
         for topic, messages in topics.items():
@@ -60,7 +61,7 @@ class FanoutTransactions:
             self._produce(POSITIONS, message)
 
     def commit(self) -> None:
-        """What was written is there for all who read, each message having an offset; when this raises, it may or may not be."""
+        """Commit the written messages for all readers, each message with an offset. When this raises, they may or may not be committed."""
         asked(lambda: self._deliveries.offsets(lambda wait_s: self._producer.poll(wait_s), ANSWER_S_MAX), WHO)
         self._commit()
 
@@ -84,7 +85,8 @@ class FanoutTransactions:
 
 
 def standing_messages(stream: str, before: ReaderStanding, after: ReaderStanding) -> Iterator[Message]:
-    """What is kept in POSITIONS of a stream that came from `before` to `after`: its Position; what is skipped of it, where that changed."""
+    """Yield the messages for POSITIONS of a stream that moved from `before` to `after`: its Position, and its skipped records if they
+    changed."""
     cleared: dict[str, Any] = {stream + SKIPPED: {}} if before.skipped and not after.skipped else {}
     for name, value in (cleared | standings_to_json({stream: after})).items():
         yield Message(name.encode(), json.dumps(value).encode())
@@ -124,7 +126,7 @@ def committed_standings(access: KafkaAccess) -> dict[str, ReaderStanding]:
 
 
 def _end(access: KafkaAccess) -> int:
-    """One past the last record of the Positions' topic, committed or not."""
+    """Return one past the last record of the Positions' topic, committed or not."""
     partition = TopicPartition(POSITIONS, 0)
     latest = OffsetSpec.latest()
     admin = AdminClient(client_settings(access))  # no answer comes once it is thrown away

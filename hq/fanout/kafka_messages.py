@@ -30,7 +30,7 @@ from streams.model.records import (
 BODY_BYTES_MAX = 800_000
 """Maximum bytes of the body's text. By default, Kafka's clients take messages up to 1,000,000 bytes."""
 MESSAGE_BYTES_MAX = 950_000
-"""Of a whole message, its key included: what is longer goes without its signals and body."""
+"""Maximum size of a whole message with its key, bytes: a longer message goes without its signals and body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,12 @@ class Message:
 
 
 def messages(batch: Batch) -> Iterator[Message]:
-    """A message per row, in order. The value is a JSON object: coordinates `stream`, `origin`, `offset`; `topic`, `device`, times in UTC ms
-    (`device_at_ms`, `received_at_ms`, `order_at_ms`), `signals` (only those the row has), `body`.
-
-    `source` names the coordinates of the record this one was made from, but not to customers: offsets of streams that all share would
-    reveal how much others have there. A body that is longer than BODY_BYTES_MAX, or does not read (`streams.model.records.read_body`), is
-    left out: `body` is null and `body_left_out` has its length and digest. Of a record that would be longer than MESSAGE_BYTES_MAX with its
-    signals these are left out, too, and topic and device are cut to TOPIC_CHARS_MAX: `left_out` has length and digest of what it would have
-    been.
-    """
+    """Yield a message per row, in order. The value is a JSON object: coordinates `stream`, `origin`, `offset`; `topic`, `device`, times in
+    UTC ms (`device_at_ms`, `received_at_ms`, `order_at_ms`), `signals` (only those the row has), `body`. `source` names the coordinates of
+    the record this one was made from, but not to customers: offsets of streams that all share would reveal how much others have there. A
+    body that is longer than BODY_BYTES_MAX, or does not read (`streams.model.records.read_body`), is left out: `body` is null and
+    `body_left_out` has its length and digest. If a record would be longer than MESSAGE_BYTES_MAX with its signals, these are left out, too.
+    Topic and device are then cut to TOPIC_CHARS_MAX: `left_out` has length and digest of what it would have been."""
     signals = signal_names(batch.records)
     shared = not batch.stream.startswith(CUSTOMERS)
     head = {"stream": batch.stream, "origin": str(batch.origin)}

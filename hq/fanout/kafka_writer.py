@@ -42,7 +42,7 @@ class Fanout:
     _rights: KafkaRights | None = None
     _standings: dict[str, ReaderStanding] = field(default_factory=dict)
     unread: list[SkippedOffsets] = field(default_factory=list)
-    """What lay below the log's floor, as last committed; removed by the caller that reports it."""
+    """Records below the log's floor, as last committed; removed by the caller that reports them."""
     lost: list[str] = field(default_factory=list)
     """Sentences on what was in Kafka and is not any more; removed by the caller that reports them."""
     _topic_ids: dict[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Fanout:
         self._readers = PatientReaders(self.reader, self.clock)
 
     def start(self) -> None:
-        """All is ready to step. Raises RetryLater when Kafka does not answer; NotAllowed when it does not let us in."""
+        """Prepare for the first step. Raises RetryLater when Kafka does not answer; NotAllowed when it refuses the login."""
         if self._transactions is not None:
             self._transactions.close()
         self._transactions = None
@@ -100,7 +100,7 @@ class Fanout:
         return step.taken
 
     def _look_for_topics(self, rights: KafkaRights) -> None:
-        """Once in LOOK_EVERY_S: topics that are missing are made again."""
+        """Make missing topics again, once in LOOK_EVERY_S."""
         if self.clock.monotonic_s() - self._looked_s < LOOK_EVERY_S:
             return
         there = rights.topic_ids()
@@ -139,7 +139,7 @@ class Fanout:
 
     @property
     def standings(self) -> Mapping[str, ReaderStanding]:
-        """Where it stands in each stream, and what it went on without, as last committed."""
+        """Position in each stream, and the records that were passed over, as last committed."""
         return self._standings
 
     def _standing(self, stream: str) -> ReaderStanding:
@@ -156,7 +156,8 @@ class _Step:
     polled: dict[str, tuple[ReaderStanding, Polled]] = field(default_factory=dict)
 
     def messages(self, stream: str, standing: ReaderStanding) -> Iterator[Message]:
-        """Messages of `stream` from `standing` on, as many as may still be taken; what they reach is known once all are."""
+        """Yield messages of `stream` from `standing` on, as many as may still be taken. The standing that they reach is known once all are
+        yielded."""
         if self.left == 0:
             return
         polled = self.readers.of(stream).poll_from_floor(standing, self.left)
@@ -167,6 +168,6 @@ class _Step:
         self.polled[stream] = (standing, polled)
 
     def standings(self) -> Iterator[Message]:
-        """What Kafka is to keep of where the streams stand now."""
+        """Yield the messages by which Kafka keeps the present standing of the streams."""
         for stream, (before, polled) in self.polled.items():
             yield from standing_messages(stream, before, polled.standing)

@@ -42,10 +42,8 @@ class KafkaRights:
         self._known: set[str] = set()
 
     def settle(self) -> None:
-        """Every reader has its login, the rights its settings name, and no other right on `landfall.…`.
-
-        The Positions' topic is there, and those of streams that are named are there to subscribe to before there is anything in them.
-        """
+        """Give every reader its login, the rights its settings name, and no other right on `landfall.…`. Make the Positions' topic. Make
+        those of the named streams too, so that readers can subscribe before there is anything in them."""
         self._make([NewTopic(POSITIONS, 1, self._settings.replication, config=self._config({"cleanup.policy": "compact"}))])
         named = {stream for reader in self._settings.readers for stream in reader.streams if not stream.endswith("*")}
         self.make_topics({*FANNED_OUT, *named})
@@ -61,7 +59,7 @@ class KafkaRights:
             _wait(self._admin.create_acls(sorted(wanted - there, key=str), request_timeout=ANSWER_S_MAX))
 
     def topic_ids(self) -> dict[str, str]:
-        """The id of each Kafka topic `landfall.…` that is there now: another one where it was deleted and made again."""
+        """Return the id of each Kafka topic `landfall.…` that is there now: another one if it was deleted and made again."""
         try:
             names = [name for name in self._admin.list_topics(timeout=ANSWER_S_MAX).topics if name.startswith(OURS)]
             described = self._admin.describe_topics(TopicCollection(names), request_timeout=ANSWER_S_MAX) if names else {}
@@ -72,7 +70,7 @@ class KafkaRights:
         return ids
 
     def make_topics(self, streams: Iterable[str]) -> None:
-        """Every one of `streams` has its Kafka topic. Asks only for those not made or seen before."""
+        """Make a Kafka topic for every one of `streams`. Asks only for those not made or seen before."""
         new = sorted({kafka_topic(stream) for stream in streams} - self._known)
         if new:
             one = self._settings
@@ -81,7 +79,8 @@ class KafkaRights:
             self._known.update(new)
 
     def _config(self, own: dict[str, str]) -> dict[str, str]:
-        """What of a new topic is not `own`: a copy that lags behind never leads, and what too few copies have does not count."""
+        """Return the settings of a new topic: `own`, and that a copy that lags behind never leads, and a record that too few copies have
+        does not count."""
         return own | {"min.insync.replicas": str(self._settings.min_insync), "unclean.leader.election.enable": "false"}
 
     def _make(self, topics: list[NewTopic]) -> None:
@@ -105,7 +104,7 @@ class KafkaRights:
 
 
 def bindings(reader: KafkaReader) -> list[AclBinding]:
-    """The reader's rights: to read the Kafka topics of its streams, and to keep its place in groups `<username>.…`."""
+    """Return the reader's rights: to read the Kafka topics of its streams, and to keep its place in groups `<username>.…`."""
     rights = [right_to(pattern) for pattern in reader.streams]
     topics = [_allowed(ResourceType.TOPIC, right, reader.username, operation) for right in rights for operation in _READING]
     return [*topics, _allowed(ResourceType.GROUP, TopicRight(f"{reader.username}.", prefix=True), reader.username, AclOperation.READ)]

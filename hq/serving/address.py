@@ -13,15 +13,13 @@ from landfall.system.settings_table import unfit
 from streams.model.errors import Misuse
 
 DRIVERS = {"sqlite": "sqlite", "sqlite+pysqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgresql+psycopg": "postgresql+psycopg"}
-"""What may stand before `://`, and what SQLAlchemy is then asked for."""
+"""Prefixes that may stand before `://`, each with the driver that SQLAlchemy gets."""
 _WRITE = "write sqlite:////path/to/serving.db or postgresql://user@host/landfall"
 
 
 def serving_url(text: str) -> URL:
-    """The address `text` with its driver settled: an SQLite file, or a database of a PostgreSQL server. Whether it is there is not asked.
-
-    Raises Misuse, which shows nothing of `text` but its driver: an address may hold a password.
-    """
+    """Return the address `text` with its driver settled: an SQLite file, or a database of a PostgreSQL server. It does not check whether
+    the database is there. Raises Misuse, which shows nothing of `text` but its driver: an address may hold a password."""
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -41,7 +39,7 @@ def serving_url(text: str) -> URL:
 
 
 def file_address(path: Path) -> str:
-    """The address of an SQLite file, whatever its path has in it: `serving_url` reads the same path back."""
+    """Return the address of an SQLite file, whatever its path has in it: `serving_url` reads the same path back."""
     return URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 

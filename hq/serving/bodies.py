@@ -62,7 +62,7 @@ class MetricsBody(msgspec.Struct, frozen=True):
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """How many records of one stream wait, and since when."""
+    """Number of waiting records of one stream, and the time since when they wait."""
 
     records: int
     since_at_ms: AtMs

@@ -23,8 +23,8 @@ class Base(DeclarativeBase):
 
 
 class AlertColumns:
-    """What is known of an alert after all its changes, as `cargo.alerts.alert_log.AlertStanding` has it. `state` leaves `reopens_at_ms`
-    aside, which the API adds; `rank`: of the severity, the worst first; `more`: figure, count, members."""
+    """An alert after all its known changes, as `cargo.alerts.alert_log.AlertStanding` has it. `state` leaves `reopens_at_ms` aside, which
+    the API adds; `rank`: of the severity, the worst first; `more`: figure, count, members."""
 
     topic: Mapped[str]
     rule: Mapped[str]

@@ -33,17 +33,15 @@ BUSY_MS_MAX = 10_000
 """Maximum time to wait for a lock, or for one of READERS_MAX connections."""
 READERS_MAX = 16
 POOL = "pool"
-"""Where a connection's record holds the pool that it was opened for."""
+"""Key of a connection's record under which the pool is kept that it was opened for."""
 _LOCK_TIMEOUT = f"""SELECT set_config('lock_timeout', least({BUSY_MS_MAX}, nullif(setting::int, 0) / 2)::text, false)
     FROM pg_settings WHERE name = 'statement_timeout'"""
 """A wait for a lock ends before the statement is cancelled, so that the two have codes of their own."""
 
 
 def open_engine(database_url: str, *, read_only: bool) -> Engine:
-    """An engine on `database_url`: SQLite in WAL mode with explicit transactions, or PostgreSQL through psycopg.
-
-    A read-only SQLite engine never makes a file. Raises Misuse for another address, see `serving_url`.
-    """
+    """Return an engine on `database_url`: SQLite in WAL mode with explicit transactions, or PostgreSQL through psycopg. A read-only SQLite
+    engine never makes a file. Raises Misuse for another address, see `serving_url`."""
     url = serving_url(database_url)
     if url.get_backend_name() == "sqlite":
         return _open_sqlite(url, read_only=read_only)
@@ -131,7 +129,7 @@ class ServingDatabase:
         self._inode: int | None = None
 
     def prepare(self) -> None:
-        """After it the database exists with all tables of this version. Raises DatabaseAway while it can not be reached or written."""
+        """Make the database exist with all tables of this version. Raises DatabaseAway while it can not be reached or written."""
         with faults_named(SQLAlchemyError, OSError):
             if (path := _sqlite_path(self._url)) is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,19 +146,19 @@ class ServingDatabase:
             self._inode = _inode(self._url)
 
     def check(self) -> None:
-        """Raises DatabaseGone when the database's file is no longer the one that was prepared. Costs a look at the folder."""
+        """Raise DatabaseGone when the database's file is no longer the one that was prepared. Costs a look at the folder."""
         if _inode(self._url) != self._inode:
             raise GONE.error(SERVING)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """One transaction; commits at the end of the block. Raises DatabaseAway; DatabaseGone when the database was dropped."""
+        """Yield one transaction, which commits at the end of the block. Raises DatabaseAway; DatabaseGone when the database was dropped."""
         self.check()
         with faults_named(SQLAlchemyError), self._engine.begin() as connection:
             yield connection
 
     def close(self) -> None:
-        """Releases the connections."""
+        """Release the connections."""
         self._engine.dispose()
 
 
@@ -175,7 +173,8 @@ class ServingReader:
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """One read transaction over one state of the database. Raises DatabaseAway; DatabaseGone when it, or a part of it, is missing."""
+        """Yield one read transaction over one state of the database. Raises DatabaseAway; DatabaseGone when it, or a part of it, is
+        missing."""
         with self._lock:
             if (inode := _inode(self._url)) != self._inode:
                 self._engine.dispose()
@@ -186,7 +185,7 @@ class ServingReader:
             yield connection
 
     def close(self) -> None:
-        """Releases the connections."""
+        """Release the connections."""
         self._engine.dispose()
 
 
@@ -211,7 +210,7 @@ def make_tables(connection: Connection) -> bool:
 
 
 def schema_hash(connection: Connection, rows_version: int = ROWS_VERSION) -> str:
-    """The SHA-256 (hexadecimal) of `rows_version` and the statements that make the tables in this kind of database."""
+    """Return the SHA-256 (hexadecimal) of `rows_version` and the statements that make the tables in this kind of database."""
     tables = METADATA.sorted_tables
     indexes = [index for table in tables for index in sorted(table.indexes, key=lambda index: str(index.name))]
     made_by: list[ExecutableDDLElement] = [*map(CreateTable, tables), *map(CreateIndex, indexes)]
@@ -228,7 +227,7 @@ def _sqlite_path(url: URL) -> Path | None:
 
 
 def _inode(url: URL) -> int:
-    """Which file stands at the database's path: 0 when there is none; always 1 for a database server. Raises DatabaseAway."""
+    """Return the inode of the file at the database's path: 0 when there is none; always 1 for a database server. Raises DatabaseAway."""
     if (path := _sqlite_path(url)) is None:
         return 1
     with faults_named(OSError):

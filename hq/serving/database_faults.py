@@ -38,7 +38,7 @@ class DatabaseFault:
     kind: type[DatabaseAway] = DatabaseAway
 
     def error(self, database: str) -> DatabaseAway:
-        """The error to raise; `database` names which one it is."""
+        """Return the error to raise; `database` names which one it is."""
         return self.kind(f"{database} {self.says}", hint=self.hint, code=self.code)
 
 
@@ -96,10 +96,8 @@ _ERRNOS = {
 
 
 def fault_of(problem: Exception, database: str = SERVING) -> DatabaseAway | None:
-    """What `problem`, an error of a database or of its files, means for who asked `database`; None: it is no passing trouble.
-
-    A refused connection has no code in PostgreSQL's client library, whatever the server's reason: all of them are UNREACHABLE.
-    """
+    """Return the meaning of `problem`, an error of a database or of its files, for the user of `database`; None: it is no passing trouble.
+    A refused connection has no code in PostgreSQL's client library, whatever the server's reason: all of them are UNREACHABLE."""
     fault = _fault(problem)
     return fault.error(database) if fault else None
 
@@ -123,7 +121,7 @@ def _fault(problem: Exception) -> DatabaseFault | None:
 
 @contextmanager
 def faults_named(*kinds: type[Exception], database: str = SERVING) -> Iterator[None]:
-    """Errors of these kinds in the block are raised as `fault_of` has them; what that does not know, as it is."""
+    """Raise errors of these kinds in the block as `fault_of` has them, and those that it does not know as they are."""
     try:
         yield
     except kinds as problem:

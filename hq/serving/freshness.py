@@ -32,7 +32,7 @@ class Freshness:
 
 
 def freshness(connection: Connection) -> Freshness | None:
-    """How fresh the store is; None when it has only its tables."""
+    """Return how fresh the store is; None when it has only its tables."""
     p = connection.execute(select(Projection.__table__)).first()
     if p is None:
         return None
@@ -47,7 +47,7 @@ def freshness(connection: Connection) -> Freshness | None:
 
 
 def _true_for(connection: Connection, at_ms: int, word: Mapping[str, Any]) -> int | None:
-    """What time Spark's results are true for, by its last word, said at `at_ms`."""
+    """Return the time that Spark's results are true for, by its last report, of `at_ms`."""
     read: Mapping[str, Mapping[str, int]] = word.get("positions") or {}
     here = connection.execute(select(Projected.stream, Projected.origin, Projected.next_offset).where(Projected.stream.in_(read)))
     if all(read[one.stream].get(one.origin, 0) >= one.next_offset for one in here) and word.get("batch", 0) is not None:

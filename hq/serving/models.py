@@ -55,7 +55,7 @@ class Skipped(Base):
 
 
 class StreamAge(Base):
-    """How many records of a stream are projected, and the latest received time among them."""
+    """Number of projected records of a stream, and the latest received time among them."""
 
     __tablename__ = "stream_age"
     stream: Mapped[str] = mapped_column(primary_key=True)
@@ -205,7 +205,7 @@ class LoadListRow(Registered, Base):
 
 
 class CustodyRow(Registered, Base):
-    """Where the papers say a container is: `ship/<imo>`, `quay/<locode>` or `delivered`."""
+    """Place of a container by the papers: `ship/<imo>`, `quay/<locode>` or `delivered`."""
 
     __tablename__ = "custody"
     at: Mapped[str] = mapped_column(index=True)
@@ -230,7 +230,7 @@ class StoryRow(Registered, Base):
 
 
 class ContainerState(StateColumns, Base):
-    """What Spark last said of a container; `place_kind` is `ship` or `quay`."""
+    """Spark's last report of a container; `place_kind` is `ship` or `quay`."""
 
     __tablename__ = "container_state"
     container: Mapped[str] = mapped_column(primary_key=True)
@@ -240,7 +240,7 @@ class ContainerState(StateColumns, Base):
 
 
 class ShipState(StateColumns, Base):
-    """What Spark last said of a ship."""
+    """Spark's last report of a ship."""
 
     __tablename__ = "ship_state"
     ship: Mapped[str] = mapped_column(primary_key=True)
@@ -267,7 +267,7 @@ class Digest(Latest, Base):
 
 
 class ShipMuster(Latest, Base):
-    """What a ship last stated of its muster, of `at_ms`. `counts`: by the names of `cargo.loss.muster.STATED`."""
+    """A ship's last statement of its muster, of `at_ms`. `counts`: by the names of `cargo.loss.muster.STATED`."""
 
     __tablename__ = "ship_muster"
     ship: Mapped[str] = mapped_column(primary_key=True)
@@ -330,7 +330,7 @@ class ProcessStatus(Base):
 
 
 class ShipBacklogRow(Base):
-    """What one ship last said waits on board for a link: the body of its latest `ships.waiting` record."""
+    """One ship's last report of the records that wait on board for a link: the body of its latest `ships.waiting` record."""
 
     __tablename__ = "waiting"
     node: Mapped[str] = mapped_column(primary_key=True)

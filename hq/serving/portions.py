@@ -14,7 +14,7 @@ from streams.model.identifiers import Origin, Position
 from streams.model.records import OFFSET
 
 CANCELLED_MAX = 3
-"""How often a batch is tried as it is."""
+"""Number of times that a batch is tried as it is."""
 HALVED = "database_halved"
 """The code of the last of these tries: what follows is another batch, and is not waited for as long."""
 
@@ -32,23 +32,24 @@ class _Portion:
 
 
 class Portions:
-    """What was cancelled of each stream since it last went well. For one thread."""
+    """Cancelled batches of each stream since its last success. For one thread."""
 
     def __init__(self) -> None:
         self._of: dict[str, _Portion] = {}
 
     def size(self, stream: str, records_max: int) -> int:
-        """How many records of `stream` to read, `records_max` at most."""
+        """Return how many records of `stream` to read, `records_max` at most."""
         return min(records_max, self._of[stream].size) if stream in self._of else records_max
 
     def refuses(self, stream: str, polled: Polled) -> bool:
-        """Whether what was read is a single record that was cancelled CANCELLED_MAX times: it is to be set aside."""
+        """Return whether the batch is a single record that was cancelled CANCELLED_MAX times: it is to be set aside."""
         portion = self._of.get(stream)
         return portion is not None and portion.size == 1 and portion.times >= CANCELLED_MAX and portion.first == _first(polled)
 
     @contextmanager
     def watched(self, stream: str, polled: Polled) -> Iterator[None]:
-        """The block projects what was read of `stream`. Raises DatabaseCancelled, which is counted, other errors as they are."""
+        """Count the block as a projection of the records that were read of `stream`. Raises DatabaseCancelled, which is counted, and other
+        errors as they are."""
         try:
             yield
         except DBAPIError as problem:
@@ -58,7 +59,7 @@ class Portions:
             raise DatabaseCancelled(f"{SERVING} cancelled a batch of {stream}", hint=CANCELLED.hint, code=code) from problem
 
     def note_committed(self, stream: str, position: Position) -> None:
-        """All of `stream` below `position` is committed."""
+        """Record that all of `stream` below `position` is committed."""
         if stream in self._of and position.reaches(self._of[stream].until):
             del self._of[stream]
 

@@ -56,7 +56,7 @@ class Projector:
     routes: Routes
     step_records_max: int = 20_000
     unread: list[SkippedOffsets] = field(default_factory=list)
-    """What lay below the log's floor, as last committed; removed by the caller that reports it."""
+    """Records below the log's floor, as last committed; removed by the caller that reports them."""
     _seen: dict[str, ReaderStanding] = field(default_factory=dict)
     _portions: Portions = field(default_factory=Portions)
     _readers: PatientReaders = field(init=False)
@@ -67,7 +67,7 @@ class Projector:
         self._readers = PatientReaders(self.reader, self.clock)
 
     def start(self) -> None:
-        """The database is there with all its tables, and what it holds is known. Raises DatabaseAway when it can not be had now."""
+        """Prepare the database with all its tables, and read what it holds. Raises DatabaseAway when it can not be had now."""
         self._seen = {}
         self._noted_at_s = float("-inf")
         self.database.prepare()
@@ -111,20 +111,20 @@ class Projector:
 
     @property
     def standings(self) -> Mapping[str, ReaderStanding]:
-        """Where it stands in each stream, and what it went on without, as last committed."""
+        """Position in each stream, and the records that were passed over, as last committed."""
         return self._seen
 
     def _moves(self, streams: Iterable[str]) -> bool:
         return any(self._readers.of(stream).moves(self._seen.get(stream, ReaderStanding())) for stream in streams)
 
     def _begin(self, connection: Connection, ends: dict[str, Position]) -> None:
-        """A new database notes what it must hold before it may be read."""
+        """Record in a new database what it must hold before it may be read."""
         if connection.execute(select(Projection.id)).first() is None:
             target = {stream: end.to_json() for stream, end in ends.items()}
             connection.execute(insert(Projection).values(id=1, started_wall_at_ms=_wall_ms(), target=target, readings=0))
 
     def _project(self, step: _Step, stream: str, projection: Projects, standing: ReaderStanding) -> ReaderStanding:
-        """Rows of `stream` from `standing` on, as many as the step may still take; returns where that leads."""
+        """Project rows of `stream` from `standing` on, as many as the step may still take, and return the standing after them."""
         reader = self._readers.of(stream)
         if not reader.moves(standing):
             return standing

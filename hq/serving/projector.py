@@ -91,7 +91,7 @@ class TellingProjector:
         return self._projector.whole
 
     def start(self) -> None:
-        """As the projector's."""
+        """Start the projector, as `Projector.start`."""
         self._projector.start()
 
     def step(self) -> int:

@@ -42,8 +42,7 @@ def routes(places: Mapping[str, str], reader: LogReader) -> Routes:
 
 
 def route(known: Routes, streams: Iterable[str]) -> list[tuple[str, Projection]]:
-    """The streams that are projected, each with its projection, in the order in which they are read. All other streams are left out,
-    and so is what is derived of any, but for what waits on ships: what origins signed of a customer's stream is none of its readings.
-    """
+    """Return the streams that are projected, each with its projection, in the order in which they are read. All other streams are left out,
+    and so are all derived streams except the backlogs of ships. An origin's signatures on a customer's stream are none of its readings."""
     named = sorted(stream for stream in streams if stream == WAITING or parent_of(stream) == stream)
     return [(stream, projection) for pattern, projection in known for stream in named if fnmatchcase(stream, pattern)]

@@ -22,7 +22,7 @@ _PLAIN = (TOPIC, ORDER_AT, OFFSET, RECEIVED_AT, DEVICE, DEVICE_AT, BODY)
 
 
 def record_rows(batch: Batch) -> list[Fields]:
-    """One dict per record: topic, times, coordinates, device, `body` (the log's JSON text or None) and `signals` (without nulls)."""
+    """Return one dict per record: topic, times, coordinates, device, `body` (the log's JSON text or None) and `signals` (without nulls)."""
     stream, origin = batch.stream, str(batch.origin)
     columns = [_column(batch, name) for name in _PLAIN]
     return [
@@ -43,7 +43,7 @@ def record_rows(batch: Batch) -> list[Fields]:
 
 
 def source_origins(batch: Batch) -> list[str | None]:
-    """Of each record the origin of the one it was made from, as text; None where it does not say."""
+    """Return, for each record, the origin of the one it was made from, as text; None if it does not say."""
     return _column(batch, SOURCE_ORIGIN)
 
 

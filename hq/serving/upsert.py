@@ -12,11 +12,11 @@ from hq.serving.columns import Base
 
 Row = Mapping[str, Any]
 LATER = ("generation", "offset")
-"""Which of two records of one node is the later."""
+"""Columns that decide which of two records of one node is the later."""
 
 
 def table_of(model: type[Base]) -> Table:
-    """The table of a model."""
+    """Return the table of a model."""
     table = model.__table__
     if not isinstance(table, Table):
         raise TypeError(f"{model.__name__} is no table")
@@ -56,10 +56,9 @@ def put(connection: Connection, model: type[Base], rows: Sequence[Row]) -> None:
 
 
 def put_latest(connection: Connection, model: type[Base], rows: Iterable[Row], order: Sequence[str] = LATER) -> list[Row]:
-    """As `put`, but a row made from an earlier record, by the columns `order`, never replaces one made from a later.
+    """Write rows as `put`, but a row made from an earlier record, by the columns `order`, never replaces one made from a later.
 
-    Returns the rows that were the latest of their key among `rows`, whether the table took them or not.
-    """
+    Returns the rows that were the latest of their key among `rows`, whether the table took them or not."""
     latest = newest(rows, _key(model), order)
     if latest:
         insert = _insert(connection, model)
@@ -70,7 +69,7 @@ def put_latest(connection: Connection, model: type[Base], rows: Iterable[Row], o
 
 
 def newest(rows: Iterable[Row], key: Sequence[str], order: Sequence[str] = LATER) -> list[Row]:
-    """The row with the largest columns `order` of every key."""
+    """Return the row with the largest columns `order` of every key."""
     kept: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         of = tuple(row[name] for name in key)

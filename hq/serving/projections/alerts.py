@@ -25,9 +25,9 @@ NEVER_AT_MS = -1
 
 
 def judged_losses(connection: Connection, alerts: Iterable[Fields]) -> list[Fields]:
-    """The rows of `alert`, each with `unconfirmed_containers`: those boxes of a loss of which the registry's load lists and custody records
-    as they stand (`Registry.carries`) do not say that its ship had them at the time at which the alert is believed; and with `unconfirmed`:
-    whether all of them are."""
+    """Return the rows of `alert`, each with `unconfirmed_containers`, and with `unconfirmed`: whether these are all of its boxes. A box of
+    a loss is unconfirmed if `Registry.carries`, by the load lists and custody records as they stand, does not say that the ship had it. The
+    time is that at which the alert is believed."""
     alerts = list(alerts)
     losses = [alert for alert in alerts if _is_loss(alert)]
     boxes = {box for alert in losses for box in _boxes(alert)}
@@ -36,10 +36,9 @@ def judged_losses(connection: Connection, alerts: Iterable[Fields]) -> list[Fiel
 
 
 def losses_of(connection: Connection, ships: Set[str], boxes: Set[str]) -> list[Fields]:
-    """The rows of `alert` that may stand otherwise after other load lists of these ships, or other custody records of these boxes.
+    """Return the rows of `alert` that may change with other load lists of these ships, or other custody records of these boxes.
 
-    Losses are few, and the boxes may be a whole fleet's: more than one query takes.
-    """
+    Losses are few, and the boxes may be a whole fleet's: more than one query takes."""
     table = models.AlertRow.__table__
     asked = select(table).where(or_(table.c.rule.in_(sorted(LOSS_RULES)), table.c.status.in_(sorted(LOSS_STATES))))
     losses = (dict(row) for row in connection.execute(asked).mappings())
@@ -51,7 +50,7 @@ def _is_loss(alert: Mapping[str, Any]) -> bool:
 
 
 def _boxes(alert: Mapping[str, Any]) -> Sequence[str]:
-    """The box that the alert is about; of an incident's own alert all of its boxes."""
+    """Return the box that the alert is about; of an incident's own alert all of its boxes."""
     return alert["incident"].get("containers", []) if alert["incident"] else [alert["topic"]]
 
 
@@ -62,7 +61,7 @@ def _judged(registry: Registry, alert: Fields) -> Fields:
 
 
 def _registry(connection: Connection, ships: Collection[str], boxes: Collection[str]) -> Registry:
-    """The load lists of these ships and the custody of these boxes."""
+    """Return the load lists of these ships and the custody of these boxes."""
     lists, custody = models.LoadListRow, models.CustodyRow
     return Registry(
         Entry(kind, row.id, row.version, row.at_ms, row.by, parse_value(kind, row.value))
@@ -91,7 +90,7 @@ def project_alerts(connection: Connection, batch: Batch, admissions: Admissions)
 
 
 def _with_times(alerts: Iterable[Fields], changes: Iterable[Fields]) -> list[Fields]:
-    """The rows of `alert`, each with the least time at which a change of it is believed: no body chooses that."""
+    """Return the rows of `alert`, each with the least time at which a change of it is believed: no body chooses that."""
     first_ms: dict[str, int] = {}
     for change in changes:
         id_, at_ms = change["alert_id"], change["believed_at_ms"]
@@ -111,7 +110,7 @@ def _related(connection: Connection, topics: set[str]) -> list[str]:
 
 
 def judge_losses_again(connection: Connection, ships: Set[str], boxes: Set[str]) -> None:
-    """The losses that these ships claim, or of these boxes, stand as the registry's tables say now."""
+    """Judge again the losses that these ships claim, or of these boxes, by the registry's tables as they are now."""
     _put_alerts(connection, judged_losses(connection, losses_of(connection, ships, boxes)))
 
 
@@ -121,8 +120,8 @@ def _put_alerts(connection: Connection, rows: Sequence[Fields]) -> None:
 
 
 def alert_rows(changes: Iterable[Fields]) -> list[Fields]:
-    """One row per alert that people see, as it stands after all `changes` (each with topic and body), in whatever order, by the rules' own
-    fold."""
+    """Return one row per alert that people see, as it stands after all `changes` (each with topic and body), in any order, by the rules'
+    own fold."""
     book = AlertBook((change["topic"], json.loads(change["body"])) for change in changes)
     return [_standing_row(standing) for standing in book.standing()]
 

@@ -49,7 +49,7 @@ def project_customer(connection: Connection, batch: Batch, places: Mapping[str, 
 
 
 def _readable_rows(connection: Connection, batch: Batch, customer: str) -> list[Fields]:
-    """The batch's rows with customer, kind and who took each in, but for events and alerts that do not read: those are set aside, as
+    """Return the batch's rows with customer, kind and the origin that took each in. Events and alerts that do not read are set aside, as
     staff's are."""
     rows = []
     for row, origin in zip(record_rows(batch), source_origins(batch), strict=True):
@@ -70,7 +70,7 @@ def _kind(body: str | None) -> str:
 
 
 def standing_spans(connection: Connection, customer: str, containers: Iterable[str]) -> Spans:
-    """The customer's spans of these containers."""
+    """Return the customer's spans of these containers."""
     b = models.BookingContainer
     asked = select(b.container, b.from_at_ms, b.until_at_ms).where(b.customer == customer, b.container.in_(sorted(containers)))
     spans: dict[str, list[BookedContainer]] = {}
@@ -80,10 +80,8 @@ def standing_spans(connection: Connection, customer: str, containers: Iterable[s
 
 
 def review(connection: Connection, customer: str, before: Spans, after: Spans, places: Mapping[str, str]) -> None:
-    """The customer's spans were `before` and are `after`: its view of containers and alerts is made again where that makes a difference.
-
-    Where every record lies in one span, before and after, it makes none: an end written in time costs two looks at an index.
-    """
+    """Make the customer's view of containers and alerts again where a change of its spans from `before` to `after` makes a difference. If
+    every record lies in one span, before and after, it makes none: an end written in time costs two looks at an index."""
     for container in sorted(before.keys() | after.keys()):
         old, new = before.get(container, []), after.get(container, [])
         if old == new or (_whole(connection, customer, container, old) and _whole(connection, customer, container, new)):
@@ -98,7 +96,7 @@ def review(connection: Connection, customer: str, before: Spans, after: Spans, p
 
 
 def _whole(connection: Connection, customer: str, container: str, spans: list[BookedContainer]) -> bool:
-    """Whether one of `spans` covers all of the customer's records of the container."""
+    """Return whether one of `spans` covers all of the customer's records of the container."""
     r = models.CustomerRecord
     ends = [
         connection.execute(select(end(r.order_at_ms)).where(r.customer == customer, r.topic == container)).scalar()
@@ -137,7 +135,7 @@ def _unknown(customer: str, container: str) -> Fields:
 
 
 def _measured_at_ms(row: Fields) -> int:
-    """The time (UTC ms) that a reading is of, also where its device's clock fell back."""
+    """Return the time (UTC ms) that a reading is of, also where its device's clock fell back."""
     at_ms: int = row["order_at_ms"]
     if row["body"] is None or CORRECTED not in row["body"]:
         return at_ms
@@ -148,7 +146,7 @@ def _measured_at_ms(row: Fields) -> int:
 
 
 def _with_signals(signals: Fields, said: Fields, at_ms: int) -> Fields:
-    """The later of the known and the new value of each signal: in whatever order the records come, the outcome is the same."""
+    """Return the later of the known and the new value of each signal: the outcome is the same in every order of the records."""
     new = {name: {"value": value, "at_ms": at_ms} for name, value in said.items()}
     return signals | {name: value for name, value in new.items() if name not in signals or _rank(value) > _rank(signals[name])}
 
@@ -158,7 +156,7 @@ def _rank(value: Fields) -> tuple[Any, bytes]:
 
 
 def _put_in_place(connection: Connection, customer: str, known: Mapping[str, Fields], spans: Spans, places: Mapping[str, str]) -> None:
-    """Each container stands where `cargo.shore_rules.ship_of_box` puts it by its covered readings, up to the newest that a placed node took
+    """Put each container where `cargo.shore_rules.ship_of_box` puts it by its covered readings, up to the newest that a placed node took
     in."""
     by_hour: dict[int, list[str]] = {}
     for container, one in known.items():
@@ -192,7 +190,7 @@ def _heard(
 
 
 def _settled(connection: Connection, one: Fields, spans: Iterable[BookedContainer], places: Mapping[str, str]) -> str:
-    """The place of a container that two ships report within the hour, by all its covered readings that count."""
+    """Return the place of a container that two ships report within the hour, by all its covered readings that count."""
     r, newest_at_ms = models.CustomerRecord, one["place_at_ms"]
     asked = select(r.order_at_ms, r.source_origin).where(r.customer == one["customer"], r.topic == one["container"], r.kind == "reading")
     asked = asked.where(r.order_at_ms > newest_at_ms - LOOK_BACK_MS, r.order_at_ms <= newest_at_ms)
@@ -202,7 +200,7 @@ def _settled(connection: Connection, one: Fields, spans: Iterable[BookedContaine
 
 
 def _place(source_origin: str | None, places: Mapping[str, str]) -> str | None:
-    """Where the sensors of the node are that took a record in; None where nobody said."""
+    """Return the place of the sensors of the node that took a record in; None if no place is known."""
     return places.get(Origin.parse(source_origin).node) if source_origin else None
 
 

@@ -60,14 +60,14 @@ def project_digests(connection: Connection, batch: Batch, places: Mapping[str, s
 
 
 def _held_elsewhere(connection: Connection, containers: Set[str], place: str | None) -> dict[str, Custody]:
-    """The custody of those of the containers that another ship holds than that of the writer's `place`."""
+    """Return the custody of those of the containers that are held by another ship than that of the writer's `place`."""
     table = models.CustodyRow
     asked = select(table.id, table.value).where(table.id.in_(sorted(containers)), table.at.startswith("ship/"), table.at != (place or ""))
     return {container: msgspec.convert(value, Custody) for container, value in connection.execute(asked)}
 
 
 def _musters(connection: Connection, row: Fields) -> list[Fields]:
-    """The row of `ship_muster` that a record of a ship's own topic makes, if it is a statement."""
+    """Return the row of `ship_muster` that a record of a ship's own topic makes, if it is a statement."""
     try:
         body = read_body(row["body"]) if row["body"] else {}
         counts = read_statement(body[STATEMENT]) if STATEMENT in body else None

@@ -70,7 +70,7 @@ def _columns(entry: Entry) -> Fields:
 
 
 def _put_spans(connection: Connection, booking_ids: list[str], places: Mapping[str, str]) -> None:
-    """The spans of these bookings, made again from their latest versions, and their customers' views with them."""
+    """Write the spans of these bookings again from their latest versions, and their customers' views with them."""
     table, booking = models.BookingContainer, models.BookingRow
     old = connection.execute(select(table.customer, table.container).where(table.booking.in_(booking_ids))).all()
     latest = connection.execute(select(booking.id, booking.value).where(booking.id.in_(booking_ids))).all()

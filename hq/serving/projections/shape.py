@@ -29,7 +29,7 @@ Admissions = Callable[[str, Origin, int, int], Iterator[tuple[int, int, int]]]
 
 
 def believed_rows(batch: Batch, admissions: Admissions) -> list[Fields]:
-    """The records as `record_rows`, each with `believed_at_ms`: its order time, bounded by its admission (`believed_at_ms`)."""
+    """Return the records as `record_rows`, each with `believed_at_ms`: its order time, bounded by its admission (`believed_at_ms`)."""
     offsets = batch.records.column(OFFSET).to_numpy()
     admitted = times_of(offsets, admissions(batch.stream, batch.origin, int(offsets[0]), int(offsets[-1]) + 1))
     believed = believed_at_ms(pa.chunked_array([batch.records.column(ORDER_AT)]), pa.chunked_array([admitted]))
@@ -37,17 +37,17 @@ def believed_rows(batch: Batch, admissions: Admissions) -> list[Fields]:
 
 
 def coordinates(row: Fields) -> Fields:
-    """The key and times every record's own row has."""
+    """Return the key and times that every record's own row has."""
     return {name: row[name] for name in ("topic", "order_at_ms", "stream", "origin", "offset", "received_at_ms")}
 
 
 def made_from(row: Fields) -> Fields:
-    """Which record of its origin a row of the kind "latest wins" was made from."""
+    """Return which record of its origin a row of the kind "latest wins" was made from."""
     return {"generation": Origin.parse(row["origin"]).generation, "offset": row["offset"]}
 
 
 def readable(connection: Connection, rows: Iterable[Fields], kind: type[Body]) -> list[tuple[Fields, Body]]:
-    """Each row with its body as `kind`; a row whose body is of another shape is set aside in `rejected`."""
+    """Return each row with its body as `kind`; a row whose body is of another shape is set aside in `rejected`."""
     good: list[tuple[Fields, Body]] = []
     for row in rows:
         try:
@@ -65,6 +65,6 @@ def reject(connection: Connection, row: Fields, reason: str) -> None:
 
 
 def set_aside(connection: Connection, batch: Batch) -> None:
-    """A projection that sets every record aside: of what the database does not take."""
+    """Set every record aside: a projection for records that the database does not take."""
     for row in record_rows(batch):
         reject(connection, row, "the serving database cancelled it each time")
