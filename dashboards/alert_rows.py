@@ -40,7 +40,7 @@ ALERTS = {
 
 
 def columns_of(items: Iterable[Row]) -> dict[str, GridColumn]:
-    """Those of ALERTS that have something to show for these alerts."""
+    """Return those of ALERTS that have something to show for these alerts."""
     without = {
         name
         for name, found in (
@@ -54,7 +54,7 @@ def columns_of(items: Iterable[Row]) -> dict[str, GridColumn]:
 
 
 def alert_rows(items: Iterable[Row], names: Names, now_at_ms: int) -> list[dict[str, Any]]:
-    """Rows of ALERTS."""
+    """Return rows of ALERTS."""
     return [
         {
             "rank": float(severity_rank(item["severity"])),
@@ -71,7 +71,8 @@ def alert_rows(items: Iterable[Row], names: Names, now_at_ms: int) -> list[dict[
 
 
 def what(alert: Row) -> str:
-    """What happened, without the container's number, which has a column of its own. For customers, who get no free text: the rule."""
+    """Return what happened, without the container's number, which has a column of its own. For customers, who get no free text: the
+    rule."""
     if alert["title"] == f"Alert: {alert['rule']}":
         return rule_words(alert["rule"])
     title = str(alert["title"]).removeprefix(alert["topic"]).lstrip(" :")
@@ -79,12 +80,12 @@ def what(alert: Row) -> str:
 
 
 def rule_words(rule: str) -> str:
-    """What a rule is called."""
+    """Return the display name of a rule."""
     return next((one.words for one in RULES if one.name == rule), texts.rule(rule))
 
 
 def value(alert: Row) -> str:
-    """How bad it is: `42.5 °C`. An incident's figure is in its title."""
+    """Return how bad it is: `42.5 °C`. An incident's figure is in its title."""
     return "" if alert["figure"] is None or alert["rule"] == "incident" else _figure(alert["figure"], alert["unit"])
 
 
@@ -93,13 +94,13 @@ def _figure(figure: float, unit: str | None) -> str:
 
 
 def figure(alert: Row) -> str:
-    """The same with its limit: `42.5 °C, limit −15 °C`; empty where there is no limit."""
+    """Return the alert's value with its limit: `42.5 °C, limit −15 °C`; empty if there is no limit."""
     shown = value(alert)
     return f"{shown}, limit {_figure(alert['limit'], alert['unit'])}" if shown and alert["limit"] is not None else ""
 
 
 def state(alert: Row) -> str:
-    """An alert's state in a word or two: what it needs of whom."""
+    """Return an alert's state in a word or two: what it needs of whom."""
     if alert["stage"] == "closed":
         return f"closed by {alert['by']}" if alert["by"] and alert["note"] else str(alert["state"])
     if alert["stage"] == "acknowledged":
@@ -110,8 +111,8 @@ def state(alert: Row) -> str:
 
 
 def raised(alert: Row, now_at_ms: int) -> str:
-    """How long ago an alert was raised, and what it is of began where that was a minute or more before: `began 4 h ago, raised 3 min ago`.
-    Of what happened several times `sentences` says since when."""
+    """Return how long ago an alert was raised, and its cause began if that was a minute or more before: `began 4 h ago, raised 3 min ago`.
+    For repeated alerts `sentences` gives the start."""
     first_at_ms, raised_at_ms = alert["first_at_ms"], alert["raised_at_ms"]
     is_single = alert["count"] == 1 and alert["rule"] not in LOSS_RULES and first_at_ms is not None
     began = f"began {texts.age(first_at_ms, now_at_ms)}, " if is_single and raised_at_ms - first_at_ms >= MINUTE_MS else ""
@@ -119,7 +120,7 @@ def raised(alert: Row, now_at_ms: int) -> str:
 
 
 def sentences(alert: Row, now_at_ms: int) -> list[str]:
-    """What a person reads of an alert's life: how often it happened, who acknowledged it, what got worse since, who closed it."""
+    """Return the sentences on an alert's life: how often it happened, who acknowledged it, what got worse since, who closed it."""
     lines = []
     if alert["count"] > 1:
         last = f", last {texts.age(alert['last_at_ms'], now_at_ms)}" if alert["last_at_ms"] is not None else ""
@@ -136,13 +137,13 @@ def sentences(alert: Row, now_at_ms: int) -> list[str]:
 
 
 def shown(items: int, before: int, count: int) -> str:
-    """Which rows a page of a list shows, of how many: `201 to 400 of 512 rows`."""
+    """Return which rows a page of a list shows, of how many: `201 to 400 of 512 rows`."""
     if items in (0, count):
         return texts.counted(count, "row")
     return f"{texts.number(before + 1)} to {texts.number(before + items)} of {texts.counted(count, 'row')}"
 
 
 def counted(which: str, counts: Mapping[str, int]) -> str:
-    """A stage's name with how many alerts are in it."""
+    """Return a stage's name with its number of alerts."""
     count = sum(counts.values()) if which == "all" else counts[which]
     return f"{STAGES[which]} {texts.number(count)}"

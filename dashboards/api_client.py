@@ -45,8 +45,8 @@ class ComingBack(Trouble):
 
 @dataclass(frozen=True, slots=True)
 class PageViewer:
-    """Who has logged in, at a browser of the address `browser`. `token` is the only thing that gives rights; role and customer only choose
-    which pages are shown."""
+    """The account that is logged in, at a browser of the address `browser`. `token` is the only thing that gives rights; role and customer
+    only choose which pages are shown."""
 
     token: str
     role: str
@@ -62,11 +62,11 @@ class PageViewer:
 
     @property
     def sees_fleet(self) -> bool:
-        """Whether the viewer sees every ship and customer, and how the processes fare."""
+        """Whether the viewer sees every ship and customer, and the state of the processes."""
         return self.role in ("operations", "clerk")
 
     def moves(self, clock: Answer) -> bool:
-        """Whether the viewer may pause, speed up and jump: only the clock of a story can be moved. `clock`: of an answer."""
+        """Return whether the viewer may pause, speed up and jump: only the clock of a story can be moved. `clock`: of an answer."""
         return self.role == "operations" and bool(clock["movable"])
 
     @property
@@ -116,7 +116,7 @@ class ApiClient:
         self.clock_heard = ClockHeard(None, wall_ms())
 
     def log_in(self, username: str, password: str, browser: str | None = None) -> PageViewer:
-        """The viewer with this username and password, at a browser of this address. Raises LoggedOut when they are wrong, else as
+        """Return the viewer with this username and password, at a browser of this address. Raises LoggedOut when they are wrong, else as
         `get`."""
         headers = browser_headers(self._token, browser)
         answer = self._asked("POST", "/token", data={"username": username, "password": password}, headers=headers)
@@ -127,27 +127,28 @@ class ApiClient:
         self.post(viewer, "/logout")
 
     def clock(self) -> Answer:
-        """The fleet's clock, `{"clock": {"now_at_ms", "speed"}}`, which needs no login. Raises ComingBack or Trouble."""
+        """Return the fleet's clock, `{"clock": {"now_at_ms", "speed"}}`, which needs no login. Raises ComingBack or Trouble."""
         return self._asked("GET", "/clock")
 
     def get(self, viewer: PageViewer, path: str, **parameters: Any) -> Answer:
-        """The answer to one question. Raises LoggedOut, NotThere, ComingBack, or Trouble for any other refusal."""
+        """Return the answer to one question. Raises LoggedOut, NotThere, ComingBack, or Trouble for any other refusal."""
         wanted = {name: value for name, value in parameters.items() if value is not None}
         return self._asked("GET", path, headers=self._headers(viewer), params=wanted)
 
     def post(self, viewer: PageViewer, path: str, body: Mapping[str, Any] | None = None) -> Answer:
-        """The answer to something the viewer does. Raises as `get`."""
+        """Return the answer to an act of the viewer. Raises as `get`."""
         return self._asked("POST", path, headers=self._headers(viewer), json=dict(body or {}))
 
     def file(self, viewer: PageViewer, path: str, **parameters: str) -> bytes:
-        """A file for the viewer to keep; the API notes who took it. Raises as `get`."""
+        """Return a file for the viewer to keep; the API notes who took it. Raises as `get`."""
         answer = self._answer("GET", path, headers=self._headers(viewer), params=parameters)
         if not answer.is_success:
             _understood(answer)
         return answer.content
 
     def all_items(self, viewer: PageViewer, path: str, rows_max: int = ROWS_MAX, **parameters: Any) -> Answer:
-        """The first page's answer with the `items` and `names` of all pages, at most `rows_max` items; `complete`: whether that was all."""
+        """Return the first page's answer with the `items` and `names` of all pages, at most `rows_max` items; `complete`: whether that was
+        all."""
         answer = self.get(viewer, path, limit=min(PAGE_ROWS, rows_max), **parameters)
         items, names, cursor = list(answer["items"]), dict(answer.get("names", {})), answer.get("next")
         while cursor is not None and len(items) < rows_max:
@@ -156,7 +157,7 @@ class ApiClient:
         return {**answer, "items": items, "names": names, "complete": cursor is None}
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._http.close()
 
     def _headers(self, viewer: PageViewer) -> dict[str, str]:
@@ -184,12 +185,12 @@ class ApiClient:
 
 
 def wall_ms() -> int:
-    """The wall's time, UTC ms."""
+    """Return the wall's time, UTC ms."""
     return time.time_ns() // 1_000_000
 
 
 def address(*parts: str) -> str:
-    """A path of the API of these parts, each written so that it stays one part."""
+    """Return a path of the API of these parts, each written so that it stays one part."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 

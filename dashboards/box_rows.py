@@ -27,13 +27,13 @@ CONTAINERS = {
 
 
 def columns_of(items: Iterable[Row]) -> dict[str, GridColumn]:
-    """Those of CONTAINERS that have something to show for these containers."""
+    """Return those of CONTAINERS that have something to show for these containers."""
     without = set() if any(digest_rows.of(item) for item in items) else {"digest_of"}
     return {name: column for name, column in CONTAINERS.items() if name not in without}
 
 
 def container_rows(items: Iterable[Row], lost: Mapping[str, Row], names: Names) -> list[dict[str, Any]]:
-    """Rows of CONTAINERS. `lost`: boxes overboard by number."""
+    """Return rows of CONTAINERS. `lost`: boxes overboard by number."""
     rows = []
     for item in items:
         air, value = page_tables.control_air(item)
@@ -56,7 +56,7 @@ def container_rows(items: Iterable[Row], lost: Mapping[str, Row], names: Names) 
 
 
 def booking_cell(item: Row) -> str:
-    """The booking a container is in; where it was found by another, first that one, and how it stands."""
+    """Return the booking a container is in. If another booking found it, that one comes first, with its state."""
     found, booking = item.get("found_by"), item["booking"]
     if found is None or found["booking"] == booking:
         return booking or ""
@@ -66,7 +66,7 @@ def booking_cell(item: Row) -> str:
 
 
 def shown(items: int, before: int, count: int) -> str:
-    """Which containers a page of a list shows, of how many: `201 to 400 of 1,993 containers`."""
+    """Return which containers a page of a list shows, of how many: `201 to 400 of 1,993 containers`."""
     if items in (0, count):
         return texts.counted(count, "container")
     return f"{texts.number(before + 1)} to {texts.number(before + items)} of {texts.counted(count, 'container')}"

@@ -18,7 +18,7 @@ BANDS = {"defrost": theme.ACCENT, "power off": theme.ALERT, NOT_PROVEN: theme.MU
 
 
 def temperature_chart(chart: Mapping[str, Any], now_at_ms: int, height_px: int = 320) -> Spec:
-    """The chart of an answer of `/api/containers/{number}/chart`; the legend names only what is there."""
+    """Return the chart of an answer of `/api/containers/{number}/chart`; the legend names only what is there."""
     lasting, shocks, span = bands(chart), chart["shocks"], (chart["since_at_ms"], chart["until_at_ms"])
     time = _time(span, now_at_ms)
     layers = [_bands(lasting, time)] if lasting else []
@@ -34,7 +34,7 @@ def temperature_chart(chart: Mapping[str, Any], now_at_ms: int, height_px: int =
 
 
 def _time(span: tuple[int, int], now_at_ms: int) -> Spec:
-    """The axis of time, with the year where it is not the same all over and now's."""
+    """Return the axis of time, with the year unless it is everywhere the same and now's."""
     year = "" if {texts.year(at_ms) for at_ms in span} == {texts.year(now_at_ms)} else " %Y"
     hour = " %H:%M" if span[1] - span[0] < YEAR_MS else ""
     axis = {"format": f"%-d %b{year}{hour}", "tickCount": 6 if year else 7}

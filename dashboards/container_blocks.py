@@ -24,14 +24,14 @@ class MapBlock:
 
 
 def boxes_per_block(places: Sequence[Mapping[str, Any]]) -> int:
-    """How many boxes one block stands for, the same on the whole map, so that the fullest place has at most BLOCKS_MAX of them."""
+    """Return how many boxes one block stands for, the same on the whole map, so that the fullest place has at most BLOCKS_MAX of them."""
     fullest = max((place["boxes"] for place in places), default=0)
     return next((each for each in BOXES_PER_BLOCK if fullest <= each * BLOCKS_MAX), BOXES_PER_BLOCK[-1])
 
 
 def stack(place: Mapping[str, Any], per_block: int) -> list[MapBlock]:
-    """The blocks of one place, column by column, customer by customer; each customer has at least one. A ship's stand above its mark, a
-    quay's below."""
+    """Return the blocks of one place, column by column, customer by customer; each customer has at least one. A ship's stand above its
+    mark, a quay's below."""
     blocks = [group for group in place["groups"] for _ in range(math.ceil(group["boxes"] / per_block))]
     columns = math.ceil(len(blocks) / ROWS)
     above = place["place"]["kind"] == "ship"
@@ -51,14 +51,14 @@ def owner_of(group: Mapping[str, Any]) -> str:
 
 
 def explained(places: Sequence[Mapping[str, Any]], counted: str) -> str:
-    """What a block is, under the legend; `counted`: how many boxes one stands for, in words."""
+    """Return what a block is, under the legend; `counted`: how many boxes one stands for, in words."""
     is_told = all(group["owner_told"] for place in places for group in place["groups"])
     of, whose = (" of one customer", "") if is_told else ("", " Your account does not show the owners.")
     return f"One block is up to {counted}{of}: above a ship aboard, below a port on its quay.{whose}"
 
 
 def legend(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Whose colour is whose: `customer, name, colour, boxes` over all places, the most boxes first; boxes without one last."""
+    """Return the colour of each customer: `customer, name, colour, boxes` over all places, the most boxes first; boxes without one last."""
     owners: dict[str, dict[str, Any]] = {}
     for place in places:
         for group in place["groups"]:

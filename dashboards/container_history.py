@@ -27,7 +27,7 @@ class Band:
 
 
 def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]]:
-    """What happened, newest first: what and where, when, and its tone."""
+    """Return what happened, newest first: what and where, when, and its tone."""
     steps: list[tuple[int, str, str, str]] = []
     for item in items:
         body: dict[str, Any] = item["body"] or {}
@@ -66,24 +66,24 @@ def _event(body: Item, names: Names) -> tuple[str, str]:
 
 
 def bands(chart: Item) -> list[Band]:
-    """What lasted how long, of an answer of `/api/containers/{number}/chart`."""
+    """Return the spans of each state, of an answer of `/api/containers/{number}/chart`."""
     return [Band(what, since, until) for name, what in BANDS.items() for since, until in chart["bands"][name]]
 
 
 def track(chart: Item) -> list[list[float]]:
-    """Its own positions, `[longitude, latitude, at_ms]`, oldest first."""
+    """Return its own positions, `[longitude, latitude, at_ms]`, oldest first."""
     columns = (chart["track"][name] for name in ("longitude_deg", "latitude_deg", "at_ms"))
     return [[wrapped(longitude), latitude, at_ms] for longitude, latitude, at_ms in zip(*columns, strict=True)]
 
 
 def drawn(chart: Item) -> tuple[int, int]:
-    """Of how many temperatures the chart's lines are, and how many of these they have."""
+    """Return of how many temperatures the chart's lines are, and how many of these they have."""
     lines = chart["lines"].items()
     return sum(line["measured"] for _, line in lines), sum(value is not None for name, line in lines for value in line[name])
 
 
 def completeness(chart: Item) -> dict[str, str]:
-    """What is known of how whole the record is: readings, first, last, the longest silence between two, and what is not proven yet."""
+    """Return how complete the record is known to be: readings, first, last, the longest silence between two, and what is not proven yet."""
     readings = chart["readings"]
     if not readings["count"]:
         return {"Readings": "none"}
@@ -98,12 +98,12 @@ def completeness(chart: Item) -> dict[str, str]:
 
 
 def _fallen_back(count: int) -> dict[str, str]:
-    """Of how many readings the device's clock had fallen back; nothing when there are none."""
+    """Return of how many readings the device's clock had fallen back; nothing when there are none."""
     return {"Clock fell back": f"{texts.counted(count, 'reading')}: shown at the time of receipt"} if count else {}
 
 
 def _unproven(readings: Item) -> dict[str, str]:
-    """Of how many readings the node that took them in has not signed yet that it did, and since when; nothing when all are proven."""
+    """Return how many readings are not yet signed by the node that took them in, and since when; nothing when all are proven."""
     if not readings["count"]:
         return {}
     by, signed_at_ms = " and ".join(readings["taken_in_by"]), readings["signed_at_ms"]

@@ -24,7 +24,7 @@ class GridColumn:
 
 
 def frame(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The values of `rows`, which have one for each column's name, under the columns' headings."""
+    """Return the values of `rows`, which have one for each column's name, under the columns' headings."""
     return pd.DataFrame(
         {
             column.heading: pd.Series([row[name] for row in rows], dtype="float64" if column.words else "object")
@@ -34,7 +34,7 @@ def frame(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]]) 
 
 
 def grid(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]]) -> Styler:
-    """The same with the words that the cells show."""
+    """Return `frame` with the words that the cells show."""
     styled = frame(columns, rows).style
     for column in columns.values():
         if column.words:

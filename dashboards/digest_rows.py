@@ -36,14 +36,14 @@ def author(digest: Digest) -> str:
 
 
 def sentence(digest: Digest) -> str:
-    """Of which window it is, and that it is a digest."""
+    """Return a sentence with the window, and that it is a digest."""
     window = f"{texts.stamp(digest['from_at_ms'])} to {texts.stamp(digest['until_at_ms'])} UTC"
     readings = texts.counted(digest["readings"], "reading waits", "readings wait")
     return f"Summary by {digest['node']} of {window}; last heard {texts.ago(digest['age_ms'])}; {readings} on board."
 
 
 def air_rows(digest: Digest) -> list[dict[str, str]]:
-    """Rows of COLUMNS: the temperatures that were heard."""
+    """Return rows of COLUMNS: the temperatures that were received."""
     signals, rows = digest["signals"], []
     for air, what in AIRS.items():
         values = [signals.get(f"{air}_{part}_c") for part in ("min", "mean", "max")]
@@ -54,7 +54,7 @@ def air_rows(digest: Digest) -> list[dict[str, str]]:
 
 
 def facts(digest: Digest) -> dict[str, str]:
-    """What else it says, by name."""
+    """Return the other facts of the digest, by name."""
     signals = digest["signals"]
     found: dict[str, str] = {}
     if "power_on" in signals:

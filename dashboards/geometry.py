@@ -13,12 +13,13 @@ MERCATOR_MAX_DEG = 80.0
 
 
 def wrapped(longitude_deg: float) -> float:
-    """The same meridian within -180 (included) and 180 degrees."""
+    """Return the same meridian within -180 (included) and 180 degrees."""
     return longitude_deg if -180 <= longitude_deg < 180 else (longitude_deg + 180) % 360 - 180
 
 
 def legs(track: Sequence[Fix]) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-    """The straight pieces (longitude, latitude) of a track, the shorter way round, none of which crosses ±180°: such a leg becomes two."""
+    """Return the straight pieces (longitude, latitude) of a track, the shorter way round, none of which crosses ±180°: such a leg becomes
+    two."""
     pieces = []
     for first, second in pairwise(track):
         west, east = wrapped(first[0]), wrapped(second[0])
@@ -35,7 +36,8 @@ def legs(track: Sequence[Fix]) -> list[tuple[tuple[float, float], tuple[float, f
 
 
 def box_of(points: Sequence[Fix]) -> dict[str, float] | None:
-    """The smallest `{"south", "west", "north", "east"}` around points, the shorter way round: east is smaller than west over ±180."""
+    """Return the smallest `{"south", "west", "north", "east"}` around points, the shorter way round: east is smaller than west over
+    ±180."""
     if not points:
         return None
     meridians = sorted({wrapped(point[0]) for point in points})
@@ -46,10 +48,8 @@ def box_of(points: Sequence[Fix]) -> dict[str, float] | None:
 
 
 def camera(bounds: Mapping[str, Any] | None, width_px: int, height_px: int, zoom_max: float = 8.0) -> dict[str, float] | None:
-    """Where the camera stands to see `{"south", "west", "north", "east"}` with a margin: longitude, latitude and zoom (tiles of 512 px).
-
-    None for no bounds. East smaller than west goes over ±180°.
-    """
+    """Return where the camera stands to see `{"south", "west", "north", "east"}` with a margin: longitude, latitude and zoom (tiles of 512
+    px). None for no bounds. East smaller than west goes over ±180°."""
     if not bounds:
         return None
     west, east = bounds["west"], bounds["east"]

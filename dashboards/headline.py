@@ -19,7 +19,7 @@ PROJECTOR, ANALYTICS = "projector", "analytics"
 
 
 def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
-    """What operations sees, from answers of `/api/fleet` and `/api/status`."""
+    """Return the tiles for operations, from answers of `/api/fleet` and `/api/status`."""
     now = fleet["clock"]["now_at_ms"]
     readings = [stream for stream in status["streams"] if stream["stream"] in READING_STREAMS]
     newest = max((stream["received_at_ms"] for stream in readings), default=None)
@@ -37,7 +37,7 @@ def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
 
 
 def own_tiles(fleet: Answer) -> list[Tile]:
-    """What a customer sees of its own boxes, or a crew of those aboard."""
+    """Return the tiles for a customer's own boxes, or for the boxes aboard a crew's ship."""
     counts, muster = fleet["counts"], fleet["muster"]
     where = [
         f"{texts.number(counts['on_ship'])} aboard ships",
@@ -58,12 +58,12 @@ def _band_note(muster: Answer, name: str) -> list[str]:
 
 
 def _quiet(tone: str) -> str:
-    """A tone in which nothing is praised."""
+    """Return the tone, with "plain" instead of praise."""
     return "plain" if tone == "good" else tone
 
 
 def clock_tile(answer: Answer) -> Tile:
-    """The one clock of the fleet."""
+    """Return the tile of the one clock of the fleet."""
     clock = answer["clock"]
     stands = clock["speed"] == 0
     return Tile("Fleet clock", texts.moment(clock["now_at_ms"]), texts.pace(clock), "warning" if stands else "plain")
@@ -77,7 +77,8 @@ def unknown_clock_tile(heard: ClockHeard, wall_at_ms: int) -> Tile:
 
 
 def muster_tile(fleet: Answer) -> Tile:
-    """How many boxes are accounted for, each by its own interval or by its ship; who is not, and how old that is."""
+    """Return the tile with how many boxes are accounted for, each by its own interval or by its ship; the boxes that are not; and the age
+    of this."""
     counts, muster, now = fleet["counts"], fleet["muster"], fleet["clock"]["now_at_ms"]
     if not counts["boxes"]:
         return Tile("Accounted for", texts.NOTHING, "no box is known yet")
@@ -91,7 +92,8 @@ def muster_tile(fleet: Answer) -> Tile:
 
 
 def _other_notes(counts: Answer) -> list[str]:
-    """How many boxes are overboard, how many losses nothing confirms (those boxes count where they were heard), how many were delivered."""
+    """Return how many boxes are overboard, how many losses are unconfirmed, and how many boxes were delivered. The boxes of an unconfirmed
+    loss count at the place that reports them."""
     notes = [f"{texts.number(counts['lost'])} overboard"] if counts["lost"] else []
     claims = counts["lost_unconfirmed"]
     notes += [f"{texts.counted(claims, 'loss', 'losses')} not confirmed"] if claims else []
@@ -99,7 +101,8 @@ def _other_notes(counts: Answer) -> list[str]:
 
 
 def alerts_tile(counts: Answer, at_ms: int | None, now_at_ms: int) -> Tile:
-    """How many alerts need a person, how many are acknowledged, and how old that is: `at_ms` is the time it is true for. Times UTC ms."""
+    """Return the tile with how many alerts need a person, how many are acknowledged, and the age of this: `at_ms` is the time it is true
+    for. Times UTC ms."""
     count, acknowledged = counts["open_alerts"], counts["acknowledged_alerts"]
     note = [f"{texts.number(acknowledged)} acknowledged"] if acknowledged else []
     return Tile(
@@ -111,7 +114,7 @@ def alerts_tile(counts: Answer, at_ms: int | None, now_at_ms: int) -> Tile:
 
 
 def spark_tile(status: Answer) -> Tile:
-    """How old Spark's results are: histories, states, hours and customers' streams."""
+    """Return the tile with the age of Spark's results: histories, states, hours and customers' streams."""
     told = status["spark"]
     tone = "alert" if still_since(status) else "plain"
     wall = f"updated {texts.ago(told['wall_age_ms'])} (real time)" if told["wall_age_ms"] is not None else "not started"
@@ -119,23 +122,21 @@ def spark_tile(status: Answer) -> Tile:
 
 
 def as_of_tile(answer: Answer) -> Tile:
-    """What time an answer is true for."""
+    """Return the tile with the time that an answer is true for."""
     at_ms = answer["as_of_at_ms"]
     return Tile("As of", texts.age(at_ms, answer["clock"]["now_at_ms"]), texts.moment(at_ms))
 
 
 def starting(status: Answer) -> str | None:
-    """The sentence for before Spark's first results; None once there are any."""
+    """Return the sentence for the time before Spark's first results; None once there are any."""
     if status["spark"]["wall_age_ms"] is not None and status["spark"]["at_ms"] is not None:
         return None
     return "Headquarters' analytics (Spark) are starting: places, states and hours come with their first results."
 
 
 def still_since(status: Answer, alerts_come: bool = True) -> str | None:
-    """The sentence for when Spark stands still: since when, by fleet and by wall; None while it goes on, or has not begun.
-
-    `alerts_come`: whether the viewer's alerts come without Spark; a customer's do not.
-    """
+    """Return the sentence for when Spark stands still: since when, by fleet and by wall; None while it goes on, or has not begun.
+    `alerts_come`: whether the viewer's alerts come without Spark; a customer's do not."""
     told = status["spark"]
     if told["wall_age_ms"] is None or told["at_ms"] is None:
         return None
@@ -151,7 +152,7 @@ def still_since(status: Answer, alerts_come: bool = True) -> str | None:
 
 
 def lacks(status: Answer) -> list[str]:
-    """Sentences on what the pages lack, such as records that were dropped before they were read. While Spark stands still, `still_since`
-    says why, and here is only what the projector lacks."""
+    """Return sentences on what the pages lack, such as records that were dropped before they were read. While Spark stands still,
+    `still_since` gives the reason, and this gives only what the projector lacks."""
     makers = (PROJECTOR,) if still_since(status) else (PROJECTOR, ANALYTICS)
     return [trouble for told in status["processes"] if told["process"] in makers for trouble in told["troubles"]]

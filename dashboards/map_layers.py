@@ -32,12 +32,13 @@ ICONS: dict[str, dict[str, Any]] = {
 PACIFIC: dict[str, float] = {"longitude": 148.0, "latitude": 1.0, "zoom": 1.9}
 FONT = "'Source Sans, Segoe UI, Roboto, sans-serif'"
 GLIDE_MS = 900
-"""How long a ship glides to its new place, ms: less than a refresh, so that a browser without a graphics card rests in between."""
+"""Duration of a ship's glide to its new place, ms: less than a refresh, so that a browser without a graphics card rests in between."""
 _SHADOW = [*theme.rgb(theme.DEEP), 235]
 
 
 def deck(layers: Sequence[pdk.Layer], camera: Mapping[str, float], flight: int = 0) -> pdk.Deck:
-    """The map. While `camera` and `flight` stay the same the viewer keeps their own pan and zoom; another `flight` goes there again."""
+    """Return the map. While `camera` and `flight` stay the same the viewer keeps their own pan and zoom; another `flight` goes there
+    again."""
     zoom = camera["zoom"] + flight % 1_000 * 1e-6
     state = pdk.ViewState(
         longitude=camera["longitude"], latitude=camera["latitude"], zoom=zoom, min_zoom=0.6, max_zoom=13, pitch=0, bearing=0
@@ -57,8 +58,8 @@ def deck(layers: Sequence[pdk.Layer], camera: Mapping[str, float], flight: int =
 
 
 def fleet_layers(told: Row, now_at_ms: int, beat: int, search: Row | None = None) -> list[pdk.Layer]:
-    """All layers of the fleet map from an answer of `/api/map`. `beat`: counts the refreshes; open alerts swell and fade with it. `search`:
-    an answer of `/api/incidents/{id}/search-area`, if there is one to show."""
+    """Return all layers of the fleet map from an answer of `/api/map`. `beat`: counts the refreshes; open alerts swell and fade with it.
+    `search`: an answer of `/api/incidents/{id}/search-area`, if there is one to show."""
     names = {ship["imo"]: ship["name"] for ship in told["ships"]} | {port["locode"]: port["name"] for port in told["ports"]}
     counted = texts.as_of(told["as_of_at_ms"], now_at_ms)
     ships = ship_rows(told["ships"], told["places"], now_at_ms, counted, told["ports"])
@@ -79,7 +80,7 @@ def fleet_layers(told: Row, now_at_ms: int, beat: int, search: Row | None = None
 
 
 def container_layers(track: Sequence[Sequence[float]], spot: Sequence[float] | None, overboard: bool, heard: str) -> list[pdk.Layer]:
-    """One container's own positions as a track, and where it is now."""
+    """Return one container's own positions as a track, and its present place."""
     pieces = [
         {"source": list(source), "target": list(target), "colour": [*theme.rgb(theme.ACCENT), 190]}
         for source, target in geometry.legs(track)
@@ -101,12 +102,12 @@ def container_layers(track: Sequence[Sequence[float]], spot: Sequence[float] | N
 
 
 def camera_over(bounds: Row | None, width_px: int, height_px: int) -> dict[str, float]:
-    """Where the camera stands to see the bounds that an answer of `/api/map` gives; the whole Pacific for none."""
+    """Return where the camera stands to see the bounds that an answer of `/api/map` gives; the whole Pacific for none."""
     return geometry.camera(bounds, width_px, height_px, zoom_max=6.0) or PACIFIC
 
 
 def camera_for(points: Sequence[Sequence[float]], width_px: int, height_px: int) -> dict[str, float]:
-    """Where the camera stands to see these points `[longitude, latitude, …]`; the whole Pacific for none."""
+    """Return where the camera stands to see these points `[longitude, latitude, …]`; the whole Pacific for none."""
     return geometry.camera(geometry.box_of(points), width_px, height_px, zoom_max=6.0) or PACIFIC
 
 
@@ -219,7 +220,7 @@ def _labels(layer_id: str, rows: list[Drawn], colour: list[int] | str, anchor: s
 
 
 def _lost(rows: list[Drawn], beat: int) -> list[pdk.Layer]:
-    """Those that ask for something swell with the beat; a closed one stands still."""
+    """Return the layers of lost boxes. Open ones swell with the beat; a closed one stands still."""
     sized = [{**row, "size_px": 14 if row["closed"] or beat % 2 else 17} for row in rows]
     crosses = _icons("lost", sized, "cross", get_size="size_px", get_color="colour")
     return [crosses, _labels("lost-numbers", fan_out(rows), "colour", "start")]

@@ -16,18 +16,16 @@ from dashboards.geometry import legs, wrapped
 Row = Mapping[str, Any]
 Drawn = dict[str, Any]
 BERTH_DEG = 0.5
-"""What is closer together than this shares a place on the map: berths, alerts, boxes that fell."""
+"""Distance below which berths, alerts and fallen boxes share a place on the map, degrees."""
 STACK_PX = container_blocks.ROWS * container_blocks.BLOCK_HEIGHT_PX + 22
 LABELS_MAX, LABEL_RIGHT_PX, LABEL_ABOVE_PX = 7, 64, 62
 SEVERITIES = ("CRITICAL", "ALARM", "WARNING", "LOG")
 
 
 def ship_rows(ships: Iterable[Row], places: Iterable[Row], now_at_ms: int, counted: str, ports: Sequence[Row] = ()) -> list[Drawn]:
-    """Ships that have a position, each with its heading, label, and `berth`: how many drawn before it lie at the same spot. `counted`: how
-    old the places are.
-
-    The label is under the ship; above its boxes where it lies at one of the `ports`, whose own boxes are drawn there.
-    """
+    """Return the ships that have a position, each with its heading, label, and `berth`: how many drawn before it lie at the same spot.
+    `counted`: how old the places are. The label is under the ship, or above its boxes if it lies at one of the `ports`, whose own boxes are
+    drawn there."""
     quays = [[wrapped(port["longitude_deg"]), port["latitude_deg"]] for port in ports]
     aboard = {place["place"]["id"]: place["boxes"] for place in places if place["place"] and place["place"]["kind"] == "ship"}
     drawn: list[Drawn] = []
@@ -73,7 +71,7 @@ def port_rows(ports: Iterable[Row], places: Iterable[Row], counted: str) -> list
 
 
 def tail_rows(ships: Iterable[Row]) -> list[Drawn]:
-    """The ships' tracks as legs that fade with their age and never cross ±180."""
+    """Return the ships' tracks as legs that fade with their age and never cross ±180."""
     drawn = []
     for ship in ships:
         pieces = legs(ship["track"])
@@ -84,7 +82,7 @@ def tail_rows(ships: Iterable[Row]) -> list[Drawn]:
 
 
 def block_rows(places: Sequence[Row], ships: Sequence[Row], ports: Sequence[Row], counted: str) -> list[Drawn]:
-    """The little containers of every place that has a mark on the map. `counted`: how old the places are."""
+    """Return the little containers of every place that has a mark on the map. `counted`: how old the places are."""
     berths = {("ship", ship["id"]): ship for ship in ships} | {("quay", port["id"]): port for port in ports}
     located = [place for place in places if place["place"] and (place["place"]["kind"], place["place"]["id"]) in berths]
     per_block = container_blocks.boxes_per_block(located)
@@ -102,7 +100,7 @@ def block_rows(places: Sequence[Row], ships: Sequence[Row], ports: Sequence[Row]
 
 
 def lost_rows(lost: Iterable[Row], now_at_ms: int) -> list[Drawn]:
-    """Boxes overboard that have a position: where each fell, its number and slot; in a quiet colour where a final report closed it."""
+    """Return boxes overboard that have a position: where each fell, its number and slot; in a quiet colour if a final report closed it."""
     drawn = []
     for box in lost:
         where = box["position"]
@@ -121,7 +119,8 @@ def lost_rows(lost: Iterable[Row], now_at_ms: int) -> list[Drawn]:
 
 
 def search_rows(found: Row, now_at_ms: int) -> list[Drawn]:
-    """Where to search when the drift ends, from an answer of `/api/incidents/{id}/search-area`: a row a polygon, the larger first."""
+    """Return where to search when the drift ends, from an answer of `/api/incidents/{id}/search-area`: a row a polygon, the larger
+    first."""
     weather = found["weather"]
     by = f"as the ship reported {texts.age(weather['at_ms'], now_at_ms)}" if weather["basis"] == "SHIP" else "as given"
     blown = f"wind {weather['wind_speed_ms']:.0f} m/s from {weather['wind_from_deg']:.0f}°, {by}"
@@ -166,7 +165,8 @@ def fan_out(drawn: Sequence[Drawn]) -> list[Drawn]:
 
 
 def alert_rows(told: Row, names: Mapping[str, str], now_at_ms: int) -> list[Drawn]:
-    """One mark for every spot with open alerts: where the gravest says it happened, else where its ship is, or where its box was heard."""
+    """Return one mark for every spot with open alerts. The spot is where the gravest says it happened, else its ship's place, else the
+    place that received its box."""
     where = {("ship", ship["imo"]): ship["position"] for ship in told["ships"]}
     where |= {("quay", port["locode"]): port for port in told["ports"]}
     clusters: list[tuple[list[float], list[Row]]] = []
@@ -215,7 +215,7 @@ def spot_of(box: Row, told: Row, lost: Mapping[str, Row]) -> dict[str, Any] | No
 
 
 def fix_rows(track: Sequence[Sequence[float]]) -> list[Drawn]:
-    """One container's own positions `[longitude, latitude, at_ms]`, each with its time."""
+    """Return one container's own positions `[longitude, latitude, at_ms]`, each with its time."""
     return [
         {
             "spot": list(fix[:2]),

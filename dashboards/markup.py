@@ -86,7 +86,7 @@ class MarkupColumn:
 
 
 def strip(tiles: Iterable[Tile]) -> str:
-    """Tiles side by side."""
+    """Return tiles side by side."""
     return f'<div class="lf-strip">{"".join(map(_tile, tiles))}</div>'
 
 
@@ -96,18 +96,18 @@ def _tile(tile: Tile) -> str:
 
 
 def pill(text: str, tone: str) -> str:
-    """A word in a little frame of its tone."""
+    """Return a word in a little frame of its tone."""
     return f'<span class="lf-pill" style="--tone:{theme.TONES[tone]}">{escape(text)}</span>'
 
 
 def banner(text: str, tone: str, note: str = "") -> str:
-    """A sentence nobody should overlook."""
+    """Return a sentence nobody should overlook."""
     more = f' <span class="lf-muted">{escape(note)}</span>' if note else ""
     return f'<div class="lf-banner" role="status" style="--tone:{theme.TONES[tone]}"><b>{escape(text)}</b>{more}</div>'
 
 
 def kept(text: str, note: str = "") -> str:
-    """A sentence above a part of the page that shows answers of before: all else in that part is greyed, but for what is `live`."""
+    """Return a sentence above a part of the page that shows earlier answers: all else in that part is greyed, except what is `live`."""
     return f'<div class="lf-kept">{banner(text, "warning", note)}</div>'
 
 
@@ -117,28 +117,28 @@ def live(markup: str) -> str:
 
 
 def card(title: str, body: str, tone: str = "muted", note: str = "") -> str:
-    """A frame with a title and a body, which is markup."""
+    """Return a frame with a title and a body, which is markup."""
     foot = f'<p class="lf-note">{escape(note)}</p>' if note else ""
     return f'<div class="lf-card" style="--tone:{theme.TONES[tone]}"><h4>{escape(title)}</h4>{body}{foot}</div>'
 
 
 def paragraph(text: str, muted: bool = False) -> str:
-    """A paragraph of plain text."""
+    """Return a paragraph of plain text."""
     return f'<p class="lf-muted">{escape(text)}</p>' if muted else f"<p>{escape(text)}</p>"
 
 
 def facts(pairs: Mapping[str, str]) -> str:
-    """Names and what they are, two columns of plain text."""
+    """Return names and their values, two columns of plain text."""
     return '<dl class="lf-facts">' + "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs.items()) + "</dl>"
 
 
 def swatch(colour: object, text: str) -> str:
-    """A customer's colour and name."""
+    """Return a customer's colour and name."""
     return f'<span class="lf-dot" style="background:{theme.css(colour)}"></span>{escape(text)}'
 
 
 def table(columns: Sequence[MarkupColumn], rows: Iterable[Mapping[str, str]], empty: str) -> str:
-    """A table of texts, or the sentence `empty` when it has no rows."""
+    """Return a table of texts, or the sentence `empty` when it has no rows."""
     lines = ["".join(_cell(column, row) for column in columns) for row in rows]
     if not lines:
         return paragraph(empty, muted=True)
@@ -159,7 +159,7 @@ def _right(column: MarkupColumn) -> str:
 
 
 def lines(steps: Iterable[tuple[str, str, str]]) -> str:
-    """A line of steps: what, a note under it, and its tone."""
+    """Return a line of steps: what, a note under it, and its tone."""
     return "".join(
         f'<div class="lf-line" style="--tone:{theme.TONES[tone]}">{escape(what)}<div class="lf-note">{escape(note)}</div></div>'
         for what, note, tone in steps

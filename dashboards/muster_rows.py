@@ -27,7 +27,7 @@ ACCOUNTS: dict[str, str] = {
     "lost": "overboard",
     "delivered": "delivered",
 }
-"""What `account` of a container means."""
+"""Display text of each `account` of a container."""
 PLACES = (
     MarkupColumn("place", "Where"),
     MarkupColumn("boxes", "Accounted for", right=True),
@@ -37,14 +37,14 @@ PLACES = (
 
 
 def others(muster: Answer) -> list[str]:
-    """Who is not accounted for, by how long nobody has heard them, and who carries no tracker."""
+    """Return the number of boxes that are not accounted for, by the length of their silence, and of boxes without a tracker."""
     counted = muster["accounts"]
     return [f"{texts.number(counted[one])} {ACCOUNTS[one]}" for one in (*UNHEARD, "no_tracker") if counted.get(one)]
 
 
 def by_ships(muster: Answer, now_at_ms: int) -> str:
-    """By which statement of its ship boxes are counted: `by the ship, 14:02 UTC`, with the day, and the year, where it is
-    another; empty without one."""
+    """Return the statement of its ship by which boxes are counted: `by the ship, 14:02 UTC`, with the day, and the year, if it is another;
+    empty without one."""
     at_ms = muster["stated_at_ms"]
     if at_ms is None:
         return ""
@@ -68,7 +68,7 @@ def accounted(muster: Answer) -> str:
 
 
 def place_rows(fleet: Answer) -> list[dict[str, str]]:
-    """Rows of PLACES, of an answer of `/api/fleet`: its ships and ports that have boxes."""
+    """Return rows of PLACES, of an answer of `/api/fleet`: its ships and ports that have boxes."""
     now = fleet["clock"]["now_at_ms"]
     named = [(ship["name"] or f"IMO {ship['imo']}", ship["muster"]) for ship in fleet["ships"]]
     named += [(f"Quay in {port['name']}", port["muster"]) for port in fleet["ports"]]

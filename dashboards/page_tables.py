@@ -97,21 +97,21 @@ def names_of(fleet: Row, *answers: Row) -> dict[str, str]:
 
 
 def signal(container: Row, name: str) -> Any:
-    """The last value of one signal of a container, or None."""
+    """Return the last value of one signal of a container, or None."""
     told = container["signals"].get(name)
     return told["value"] if told else None
 
 
 def control_air(container: Row) -> tuple[str, Any]:
-    """The temperature that counts, and its name: supply above a setpoint of -10 °C, return at or below; ambient for dry boxes."""
+    """Return the temperature that counts, and its name: supply above a setpoint of -10 °C, return at or below; ambient for dry boxes."""
     setpoint = signal(container, "setpoint_c")
     name = "ambient" if setpoint is None else "supply" if setpoint > -10 else "return"
     return name, signal(container, f"{name}_c")
 
 
 def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
-    """Where a container is, or that it is overboard, or where it was when the customer's right ended. A loss that is not confirmed leaves
-    it where it was heard."""
+    """Return where a container is, or that it is overboard, or where it was when the customer's right ended. An unconfirmed loss leaves it
+    at the place that reported it."""
     loss = lost.get(container["number"])
     if loss and not loss["unconfirmed"]:
         return texts.status(loss["status"])
@@ -127,8 +127,8 @@ def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
 
 
 def call_when(call: Row, now_at_ms: int) -> str:
-    """How a ship's call stands by what the ship reported and by its load list; where it should have sailed by now, that no departure is
-    confirmed."""
+    """Return the state of a ship's call by the ship's reports and by its load list. If it should have sailed by now, the text says that no
+    departure is confirmed."""
     arrived, sailed, departs = (call[f"{what}_at_ms"] for what in ("arrived", "sailed", "departs"))
     if sailed is not None:
         return f"arrived {texts.stamp(arrived)}, sailed {texts.stamp(sailed)} UTC"
@@ -142,7 +142,8 @@ def call_when(call: Row, now_at_ms: int) -> str:
 
 
 def lost_rows(alerts: Iterable[Row], boxes: Mapping[str, Row], now_at_ms: int) -> list[Texts]:
-    """Rows of LOST for the alerts of one incident's boxes. `boxes`: answers of `/api/containers/{number}` by number, as far as known."""
+    """Return rows of LOST for the alerts of one incident's boxes. `boxes`: answers of `/api/containers/{number}` by number, as far as
+    known."""
     rows = []
     for alert in alerts:
         known = boxes.get(alert["topic"], {})
@@ -171,7 +172,7 @@ def _cargo(booking: Row) -> str:
 
 
 def state_pill(alert: Row) -> str:
-    """An alert's state in a frame: open, acknowledged by whom, or how it ended."""
+    """Return an alert's state in a frame: open, acknowledged by whom, or how it ended."""
     if alert["stage"] == "closed":
         return markup.pill(alert["state"], "muted")
     if alert["stage"] == "acknowledged":
@@ -180,7 +181,7 @@ def state_pill(alert: Row) -> str:
 
 
 def unconfirmed_note(alert: Row, names: Names, boxes: str = "this box") -> str:
-    """The line under an alert or incident that says that nothing confirms the loss; empty for all others."""
+    """Return the line under an alert or incident for an unconfirmed loss; empty for all others."""
     some = alert.get("unconfirmed_containers", [])
     if not alert["unconfirmed"] and not some:
         return ""
@@ -189,7 +190,7 @@ def unconfirmed_note(alert: Row, names: Names, boxes: str = "this box") -> str:
 
 
 def evidence_rows(alert: Row) -> list[Texts]:
-    """Rows of EVIDENCE, the strongest first, in plain words."""
+    """Return rows of EVIDENCE, the strongest first, in plain words."""
     return [
         {
             "family": texts.FAMILIES.get(piece["family"], texts.rule(piece["family"])),
@@ -202,7 +203,7 @@ def evidence_rows(alert: Row) -> list[Texts]:
 
 
 def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Texts]:
-    """Rows of DUE_IN and IN_PORT."""
+    """Return rows of DUE_IN and IN_PORT."""
     return [
         {
             "ship": names.get(due["ship"], due["ship"]),
@@ -216,13 +217,13 @@ def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Tex
 
 
 def unknown_on_list(unknown: Mapping[str, int]) -> str:
-    """What a call's load list does not say, or an empty text."""
+    """Return the facts that a call's load list lacks, or an empty text."""
     lacking = [f"{what} of {texts.counted(unknown[name], 'box', 'boxes')}" for name, what in UNKNOWN.items() if unknown.get(name)]
     return f"Unknown on the load list: {', '.join(lacking)}." if lacking else ""
 
 
 def sending_rows(report: Row, now_at_ms: int) -> list[Texts]:
-    """Rows of SENDINGS: to whom a loss report went, when and how, and whether they acknowledged it."""
+    """Return rows of SENDINGS: to whom a loss report went, when and how, and whether they acknowledged it."""
     return [
         {
             "sent": f"{texts.moment(one['sent_at_ms'])}, {texts.age(one['sent_at_ms'], now_at_ms)}",
@@ -242,7 +243,7 @@ def _receipt(report: Row, sending: Row) -> str:
 
 
 def notice_rows(notice: Row) -> list[Texts]:
-    """Rows of NOTICED: an owner's own boxes in one notice."""
+    """Return rows of NOTICED: an owner's own boxes in one notice."""
     return [
         {
             "container": box["container"],
@@ -259,7 +260,7 @@ def notice_rows(notice: Row) -> list[Texts]:
 
 
 def link_rows(processes: Iterable[Row]) -> list[Texts]:
-    """Rows of LINKS from what the nodes' processes measure of their sessions (gauges `link.<peer>.<class>.<what>`)."""
+    """Return rows of LINKS from what the nodes' processes measure of their sessions (gauges `link.<peer>.<class>.<what>`)."""
     rows = []
     for told in processes:
         links: dict[tuple[str, str], dict[str, float]] = {}
@@ -286,7 +287,8 @@ def link_rows(processes: Iterable[Row]) -> list[Texts]:
 
 
 def waiting_rows(told: Iterable[Row], now_at_ms: int) -> list[Texts]:
-    """Rows of WAITING: per ship and stream what the ship last reported as waiting on board; one row of nothing for a ship with nothing."""
+    """Return rows of WAITING: per ship and stream what the ship last reported as waiting on board; one row of nothing for a ship with
+    nothing."""
     return [
         {
             "node": ship["node"],
@@ -301,7 +303,7 @@ def waiting_rows(told: Iterable[Row], now_at_ms: int) -> list[Texts]:
 
 
 def process_rows(processes: Iterable[Row]) -> list[Texts]:
-    """Rows of PROCESSES: ages by the wall's clock, and in the fleet's time."""
+    """Return rows of PROCESSES: ages by the wall's clock, and in the fleet's time."""
     rows = []
     for told in processes:
         stale = told["wall_age_ms"] is None or told["wall_age_ms"] > STALE_WALL_MS
@@ -319,12 +321,12 @@ def process_rows(processes: Iterable[Row]) -> list[Texts]:
 
 
 def troubles(processes: Iterable[Row]) -> list[tuple[str, str]]:
-    """What is wrong though the processes work, as each said last: where, and a sentence."""
+    """Return what is wrong although the processes work, as each last reported: where, and a sentence."""
     return [(f"{told['process']} at {told['node']}", trouble) for told in processes for trouble in told["troubles"]]
 
 
 def stream_rows(streams: Sequence[Row], now_at_ms: int) -> list[Texts]:
-    """Rows of STREAMS, the largest first."""
+    """Return rows of STREAMS, the largest first."""
     return [
         {
             "stream": told["stream"],

@@ -16,7 +16,7 @@ _processes: list[PagesProcess] = []
 
 @dataclass(frozen=True, slots=True)
 class PagesProcess:
-    """What all tabs share. Rights are not among it: they come with each question's token."""
+    """State that all tabs share. Rights are not among it: they come with each question's token."""
 
     settings: DashboardSettings
     client: ApiClient
@@ -24,7 +24,7 @@ class PagesProcess:
 
     @contextmanager
     def rendering(self) -> Iterator[None]:
-        """The block draws a page: `pages` and how long it took (`page`), however it ends."""
+        """Count the block as a drawn page (`pages`) and measure its duration (`page`), however it ends."""
         began_s = time.perf_counter()
         try:
             yield
@@ -34,14 +34,14 @@ class PagesProcess:
 
 
 def begin(settings: DashboardSettings, metrics: Metrics) -> None:
-    """This process serves the pages from now on."""
+    """Make this process serve the pages from now on."""
     url, timeout_s, token, authority = str(settings.api_url), settings.api_timeout_s, settings.api_token, settings.api_ca
     client = ApiClient(url, timeout_s, metrics=metrics, token=token, authority=authority)
     _processes[:] = [PagesProcess(settings, client, metrics)]
 
 
 def here() -> PagesProcess:
-    """The process that runs this page. Raises RuntimeError where none was begun."""
+    """Return the process that runs this page. Raises RuntimeError if none was begun."""
     if not _processes:
         raise RuntimeError("the pages run within `landfall dashboards`")
     return _processes[0]

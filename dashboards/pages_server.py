@@ -59,13 +59,13 @@ def run_dashboards(settings: DashboardSettings) -> None:
 
 
 def pages(broke: Callable[[Exception], None]) -> App:
-    """Streamlit's application with its health, and security headers on every answer; `broke` is called with what a page raises."""
+    """Return Streamlit's application with its health, and security headers on every answer; `broke` is called with what a page raises."""
     protected = Middleware(ProtectedAnswers, PAGE_HEADERS, FILES)
     return App(SCRIPT, routes=[Route("/healthz", _healthz)], middleware=[protected], on_script_error=broke)
 
 
 def options(settings: DashboardSettings) -> dict[str, Any]:
-    """Streamlit's own options: nothing is asked outside, nothing is reported to anyone."""
+    """Return Streamlit's own options: nothing is asked outside, nothing is reported to anyone."""
     return {
         "server.address": settings.host,
         "server.port": settings.port,
@@ -97,6 +97,6 @@ def _healthz(_: Request) -> JSONResponse:
 
 
 def _broke(teller: TelemetryClient, problem: Exception) -> None:
-    """A page could not be drawn: the viewer gets a plain sentence from Streamlit, `exceptions` the end of the traceback."""
+    """Report that a page could not be drawn: the viewer gets a plain sentence from Streamlit, `exceptions` the end of the traceback."""
     where = "".join(traceback.format_exception(problem))
     teller.report(f"a page broke: {type(problem).__name__}: {problem}", where[-4_000:], "the viewer was notified")

@@ -24,7 +24,7 @@ class CameraView:
 
 
 def port_of(chapter: Answer, ports: Iterable[Answer]) -> Answer | None:
-    """The port whose name a chapter's title bears."""
+    """Return the port whose name a chapter's title bears."""
     return next((port for port in ports if port["name"] in chapter["title"]), None)
 
 
@@ -50,7 +50,7 @@ def incident_of(chapter: Answer, incidents: Sequence[Answer]) -> Answer | None:
 
 
 def measured(chapter: Answer, port: Answer | None, incidents: Sequence[Answer], names: Mapping[str, str]) -> list[str]:
-    """What the sensors and papers say of this chapter, in sentences with numbers. `port`: the answer of `/api/ports` for its port."""
+    """Return sentences with numbers on what the sensors and papers say of this chapter. `port`: the answer of `/api/ports` for its port."""
     if incident := incident_of(chapter, incidents):
         return _incident_facts(incident)
     if port is None:

@@ -103,7 +103,7 @@ BASES: dict[str, str] = {"ACTUAL": "measured", "ESTIMATED": "estimated from the 
 
 
 def number_problem(container: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """What is wrong with a container's number, as the text, tone and hint of a banner; None when it is right."""
+    """Return what is wrong with a container's number, as the text, tone and hint of a banner; None when it is right."""
     if not container["number_problem"]:
         return None
     hint = "Its readings are kept and shown, but it is not counted in the fleet. Check the settings of its tracker."
@@ -115,9 +115,8 @@ span = duration_text
 
 
 def ago(age_ms: float | None) -> str:
-    """An age: `3 h 12 min ago`; `just now` within a second; `never` for None. Of what lies in the future: how far it is ahead of the
-    clock, and from a day on that a clock is wrong, by how much.
-    """
+    """Return an age: `3 h 12 min ago`; `just now` within a second; `never` for None. For a time in the future: how far it is ahead of the
+    clock, and from a day on that a clock is wrong, by how much."""
     if age_ms is None:
         return "never"
     if age_ms <= -DAY_MS:
@@ -128,17 +127,17 @@ def ago(age_ms: float | None) -> str:
 
 
 def age(at_ms: int | None, now_at_ms: int) -> str:
-    """How long ago `at_ms` (UTC ms) was at `now_at_ms`."""
+    """Return how long ago `at_ms` (UTC ms) was at `now_at_ms`."""
     return ago(None if at_ms is None else now_at_ms - at_ms)
 
 
 def as_of(at_ms: int | None, now_at_ms: int) -> str:
-    """What time something is true for (UTC ms): `as of 3 min ago`."""
+    """Return the time that something is true for (UTC ms): `as of 3 min ago`."""
     return "not known yet" if at_ms is None else f"as of {age(at_ms, now_at_ms)}"
 
 
 def moment(at_ms: int | None) -> str:
-    """A time as `1 May 2026, 14:05 UTC`."""
+    """Return a time as `1 May 2026, 14:05 UTC`."""
     if at_ms is None:
         return NOTHING
     when = datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -146,7 +145,7 @@ def moment(at_ms: int | None) -> str:
 
 
 def stamp(at_ms: int | None) -> str:
-    """A time as tables show it: `1 May 2026 14:05:09`, always UTC."""
+    """Return a time as tables show it: `1 May 2026 14:05:09`, always UTC."""
     if at_ms is None:
         return NOTHING
     when = datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -154,29 +153,29 @@ def stamp(at_ms: int | None) -> str:
 
 
 def year(at_ms: int) -> int:
-    """The year of a time, UTC."""
+    """Return the year of a time, UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).year
 
 
 def number(value: float | None) -> str:
-    """A whole number with separators: `1,993`."""
+    """Return a whole number with separators: `1,993`."""
     return NOTHING if value is None else f"{value:,.0f}"
 
 
 def counted(value: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: `1 box`, `1,993 boxes`."""
+    """Return a number with its noun: `1 box`, `1,993 boxes`."""
     return f"{number(value)} {one if value == 1 else many or one + 's'}"
 
 
 def measured(value: Any, unit: str, places: int = 1) -> str:
-    """A measured number with its unit, a true minus sign, and `places` after the point: `−18.2 °C`."""
+    """Return a measured number with its unit, a true minus sign, and `places` after the point: `−18.2 °C`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return NOTHING
     return f"{value:,.{places}f} {unit}".rstrip().replace("-", "−")
 
 
 def celsius(value: float) -> str:
-    """A temperature: `−18.2 °C`."""
+    """Return a temperature: `−18.2 °C`."""
     return measured(value, "°C")
 
 
@@ -218,7 +217,7 @@ CLOCK_STATES: dict[str, str] = {"paused": "Paused", "waiting": "Waiting", "ended
 
 
 def pace(clock: Mapping[str, Any]) -> str:
-    """How fast the fleet's clock runs: `1,440× real time`, or why it does not. `clock`: `{"speed", "state"}` of an answer."""
+    """Return how fast the fleet's clock runs: `1,440× real time`, or why it does not. `clock`: `{"speed", "state"}` of an answer."""
     times: float = clock["speed"]
     if times == 0:
         return CLOCK_STATES.get(clock["state"], "Paused")
@@ -226,12 +225,12 @@ def pace(clock: Mapping[str, Any]) -> str:
 
 
 def clock_actions(state: str) -> frozenset[str]:
-    """What the clock of a story does in this state: of `pause`, `resume`, `speed` and `jump`."""
+    """Return what the clock of a story does in this state: of `pause`, `resume`, `speed` and `jump`."""
     return frozenset() if state == "ended" else frozenset({"speed", "jump", "resume" if state == "paused" else "pause"})
 
 
 def size(count: float | None) -> str:
-    """Bytes in decimal units: `12.3 MB`."""
+    """Return bytes in decimal units: `12.3 MB`."""
     if count is None:
         return NOTHING
     for limit, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
@@ -241,7 +240,7 @@ def size(count: float | None) -> str:
 
 
 def likelihood(posterior: float | None) -> str:
-    """A probability: `99.97 %`; never rounded up to certainty."""
+    """Return a probability: `99.97 %`; never rounded up to certainty."""
     if posterior is None:
         return NOTHING
     percent = posterior * 100
@@ -251,7 +250,7 @@ def likelihood(posterior: float | None) -> str:
 
 
 def weight(value: float) -> str:
-    """A log10 likelihood ratio as what it says: `1,000 times likelier if lost`, `against: 10,000 times`."""
+    """Return a log10 likelihood ratio as what it says: `1,000 times likelier if lost`, `against: 10,000 times`."""
     times = 10 ** abs(value)
     told = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
     if value == 0:
@@ -260,7 +259,7 @@ def weight(value: float) -> str:
 
 
 def slot(text: str | None) -> str:
-    """A slot `BBBRRTT` in words: `bay 074, row 02, tier 82, on deck`."""
+    """Return a slot `BBBRRTT` in words: `bay 074, row 02, tier 82, on deck`."""
     if not text:
         return NOTHING
     told = slot_text(text)
@@ -268,17 +267,17 @@ def slot(text: str | None) -> str:
 
 
 def severity(code: str) -> str:
-    """How grave an alert is."""
+    """Return how grave an alert is."""
     return "info" if code == "LOG" else code.lower()
 
 
 def event(code: str) -> str:
-    """What a DCSA code, or one of ours, means."""
+    """Return what a DCSA code, or one of ours, means."""
     return EVENTS.get(code, code.removeprefix("X_").replace("_", " ").capitalize())
 
 
 def status(code: str | None) -> str:
-    """What a box's status means."""
+    """Return what a box's status means."""
     return NOTHING if not code else STATUSES.get(code, code.replace("_", " ").capitalize())
 
 
@@ -289,17 +288,17 @@ def unconfirmed(loss: Mapping[str, Any], names: Mapping[str, str], boxes: str = 
 
 
 def recipient(code: str) -> str:
-    """To whom a loss report went."""
+    """Return to whom a loss report went."""
     return RECIPIENTS.get(code, code)
 
 
 def became(code: str) -> str:
-    """What an owner's notice says became of a box."""
+    """Return what an owner's notice says became of a box."""
     return BECAME.get(code, code)
 
 
 def rule(code: str) -> str:
-    """A rule's name in words: `return_high` is `Return high`."""
+    """Return a rule's name in words: `return_high` is `Return high`."""
     return code.replace("_", " ").capitalize()
 
 
@@ -312,7 +311,7 @@ def place(where: Mapping[str, Any] | None, names: Mapping[str, str]) -> str:
 
 
 def custody(at: str | None, names: Mapping[str, str]) -> str:
-    """Where the papers say a box is: `ship/<imo>`, `quay/<locode>` or `delivered`."""
+    """Return where the papers say a box is: `ship/<imo>`, `quay/<locode>` or `delivered`."""
     if not at:
         return NOTHING
     kind, _, identity = at.partition("/")

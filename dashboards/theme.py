@@ -47,7 +47,7 @@ def rgb(colour: str) -> Colour:
 
 
 def css(colour: object) -> str:
-    """A colour of the registry, `[r, g, b]`, as a style writes it; a muted one for anything else."""
+    """Return a colour of the registry, `[r, g, b]`, as a style writes it; a muted one for anything else."""
     if isinstance(colour, list | tuple) and len(colour) == 3 and all(isinstance(part, int) and 0 <= part <= 255 for part in colour):
         return "#{:02x}{:02x}{:02x}".format(*colour)
     return MUTED

@@ -23,8 +23,8 @@ DETAILS_MAX = 20
 
 
 def alert_table(fleet: Answer, key: str) -> None:
-    """The viewer's alerts, a page of them at a time. `fleet`: of `/api/fleet`, for the ships, ports and customers to choose from. Raises
-    Trouble."""
+    """Draw the viewer's alerts, a page of them at a time. `fleet`: of `/api/fleet`, for the ships, ports and customers to choose from.
+    Raises Trouble."""
     asked = _filters(fleet, key)
     page = paging(key, asked)
     found = tab_session.ask("/alerts", count=True, limit=LISTED_MAX, cursor=page.cursor, **asked)
@@ -77,7 +77,7 @@ def _choice(bar: DeltaGenerator, label: str, options: Mapping[str, str], key: st
 
 
 def _details(chosen: Sequence[Answer], names: Mapping[str, str], now_at_ms: int, key: str) -> None:
-    """The alerts that are chosen, and what can be done with them."""
+    """Draw the alerts that are chosen, and what can be done with them."""
     if not chosen:
         acts = " and to acknowledge or close them" if tab_session.logged_in().acknowledges else ""
         st.html(markup.paragraph(f"Select alerts to see their details{acts}.", muted=True))

@@ -19,7 +19,7 @@ BOXES_ASKED_MAX = 60
 
 
 def show() -> None:
-    """The page; it asks again by itself."""
+    """Draw the page; it asks again by itself."""
     st.fragment(_live, run_every=tab_session.settings().refresh_s * 2)()
 
 
@@ -96,7 +96,7 @@ def _evidence(incident: Answer, boxes: Sequence[Answer]) -> None:
 
 
 def _known_boxes(boxes: Sequence[Answer]) -> dict[str, Answer]:
-    """What the API says of these boxes; those it does not know are left out."""
+    """Return what the API says of these boxes; those it does not know are left out."""
     known: dict[str, Answer] = {}
     for alert in boxes[:BOXES_ASKED_MAX]:
         try:

@@ -35,7 +35,7 @@ SWITCHES = {"power_on": ("Power", "on", "off"), "defrosting": ("Defrosting", "ye
 
 
 def show(number: str) -> None:
-    """The page; it asks again by itself."""
+    """Draw the page; it asks again by itself."""
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("All containers", icon=":material/arrow_back:"):
             del st.query_params["container"]
@@ -115,14 +115,14 @@ def _digest(box: Answer) -> None:
 
 
 def _milestones(number: str, span: Span) -> Answer:
-    """The newest events and alerts of the span, as many as the viewer has asked for."""
+    """Return the newest events and alerts of the span, as many as the viewer has asked for."""
     shown = st.session_state.get(f"milestones-{number}", MILESTONES)
     asked = {"kind": ("event", "alert"), "order": "newest", "count": True, "since_at_ms": span[0], "until_at_ms": span[1]}
     return tab_session.ask_all(address("containers", number, "timeline"), rows_max=shown, **asked)
 
 
 def _older(number: str, milestones: Answer) -> None:
-    """How many records are not shown, and the way to them."""
+    """Draw how many records are not shown, and the way to them."""
 
     def more() -> None:
         st.session_state[f"milestones-{number}"] = len(milestones["items"]) + MILESTONES
@@ -133,7 +133,7 @@ def _older(number: str, milestones: Answer) -> None:
 
 
 def _chart(number: str, chart: Answer, span: Span, now_at_ms: int) -> None:
-    """The temperatures of the span. A span that is dragged over is asked for from then on."""
+    """Draw the temperatures of the span. A span that is dragged over is asked for from then on."""
     asked, key = f"span-{number}", f"temperatures-{span[0]}-{span[1]}"
 
     def zoom() -> None:

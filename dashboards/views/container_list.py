@@ -17,10 +17,8 @@ ORDERS = {"number": "by number", "heard_oldest": "heard longest ago first", "hea
 
 
 def container_list(map_answer: Answer, key: str, **wanted: str | None) -> None:
-    """The viewer's containers that are `wanted` (`q`, `booking`, `place`), a page of them at a time; choosing one opens its page.
-
-    `map_answer`: of `/api/map`, for losses and names. Raises Trouble.
-    """
+    """Draw the viewer's containers that are `wanted` (`q`, `booking`, `place`), a page of them at a time; choosing one opens its page.
+    `map_answer`: of `/api/map`, for losses and names. Raises Trouble."""
     bar = st.container(horizontal=True, vertical_alignment="bottom", key=f"{key}-bar")
     order = bar.selectbox("Order", list(ORDERS), format_func=lambda one: ORDERS[one], key=f"{key}-order", width=230)
     asked = {name: value for name, value in {**wanted, "sort": order}.items() if value}

@@ -15,7 +15,7 @@ LIST_REFRESH_FACTOR = 3
 
 
 def show() -> None:
-    """The page of one container when the address names one, else the search."""
+    """Draw the page of one container when the address names one, else the search."""
     number = st.query_params.get("container")
     if number:
         container.show(number)
@@ -68,7 +68,7 @@ def _is_there(number: str) -> bool:
 
 
 def _place(column: DeltaGenerator) -> str | None:
-    """The place the viewer chose, as the API names it."""
+    """Return the place the viewer chose, as the API names it."""
     places: dict[str, str] = {}
     with tab_session.telling_trouble():
         fleet = tab_session.ask("/fleet")

@@ -20,7 +20,7 @@ Answer = Mapping[str, Any]
 
 
 def show() -> None:
-    """The page; it asks again by itself and keeps the viewer's pan and zoom."""
+    """Draw the page; it asks again by itself and keeps the viewer's pan and zoom."""
     st.fragment(_live, run_every=tab_session.settings().refresh_s)()
 
 
@@ -41,7 +41,8 @@ def _live() -> None:
 
 
 def _search(incidents: Sequence[Answer]) -> Answer | None:
-    """Where to search for the boxes of the newest open incident, asked again when that changes; None when nobody can say, or may."""
+    """Return where to search for the boxes of the newest open incident, asked again when that changes; None when the place is unknown or
+    not the viewer's to see."""
     newest = next((one for one in incidents if one["open_alerts"]), None)
     if newest is None or not tab_session.logged_in().sees_fleet:
         return None
@@ -65,7 +66,7 @@ def _map(view: Answer, search: Answer | None) -> None:
 
 
 def _first_camera(view: Answer) -> Mapping[str, Any]:
-    """Where the camera stands before the viewer moves on: over the Pacific, or for one ship's crew over that ship and its ports."""
+    """Return where the camera stands before the viewer moves on: over the Pacific, or for one ship's crew over that ship and its ports."""
     if tab_session.logged_in().sees_fleet:
         return map_layers.PACIFIC
     if _OWN not in st.session_state:
@@ -75,7 +76,7 @@ def _first_camera(view: Answer) -> Mapping[str, Any]:
 
 
 def _legend(view: Answer) -> str:
-    """Whose colour is whose, how many boxes a block stands for, and how old the places are."""
+    """Return the colour of each customer, how many boxes a block stands for, and how old the places are."""
     owners = "".join(
         f"<span>{markup.swatch(owner['colour'], owner['name'])} <span class='lf-muted'>{texts.number(owner['boxes'])}</span></span>"
         for owner in container_blocks.legend(view["places"])
@@ -103,7 +104,7 @@ def _side(fleet: Answer, story: Answer, incidents: Sequence[Answer]) -> None:
 
 
 def fly(longitude: float, latitude: float, zoom: float) -> None:
-    """The map goes there, once; the viewer moves on from there."""
+    """Move the map there, once; the viewer moves on from there."""
     st.session_state[_CAMERA] = {"longitude": longitude, "latitude": latitude, "zoom": zoom}
     st.session_state[_FLIGHT] = st.session_state.get(_FLIGHT, 0) + 1
 
@@ -132,7 +133,7 @@ def _port(locode: str) -> Answer | None:
 
 
 def _controls(view: Answer, behind: Collection[str]) -> None:
-    """What moves the fleet's clock, as far as it can be moved now: not past the end of its story."""
+    """Draw the controls of the fleet's clock, as far as it can be moved now: not past the end of its story."""
     works = texts.clock_actions(view["clock"]["state"])
     with st.container(border=True, key="clock-controls"):
         st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {texts.pace(view["clock"])}</div>')

@@ -40,7 +40,7 @@ BRAND = Path(__file__).parents[1] / "static" / "brand.png"
 
 
 def show() -> None:
-    """The whole of what a tab shows."""
+    """Draw the whole of what a tab shows."""
     st.html(markup.STYLE)
     st.logo(str(BRAND), size="large")
     who = tab_session.viewer()

@@ -19,16 +19,16 @@ class Paging:
 
     @property
     def cursor(self) -> str | None:
-        """Where the page begins."""
+        """Cursor at which the page begins."""
         return self.cursors[-1]
 
     @property
     def number(self) -> int:
-        """How many pages are before it."""
+        """Number of pages before it."""
         return len(self.cursors) - 1
 
     def turn(self, bar: DeltaGenerator, following: str | None) -> None:
-        """The buttons, where there are other pages. Each names the page that it leads to, so that a second click before that is drawn
+        """Draw the buttons, if there are other pages. Each names the page that it leads to, so that a second click before that is drawn
         changes nothing."""
         if self.number == 0 and following is None:
             return
@@ -43,7 +43,7 @@ class Paging:
 
 
 def paging(key: str, asked: Mapping[str, str]) -> Paging:
-    """The page of the list `key` that this tab shows; the first one of a list that is asked for otherwise than before."""
+    """Return the page of the list `key` that this tab shows; the first one of a list that is asked for otherwise than before."""
     kept = f"{key}-cursors"
     if st.session_state.get(kept, (None,))[0] != asked:
         st.session_state[kept] = asked, (None,)

@@ -10,7 +10,7 @@ from dashboards.views import tab_session
 
 
 def show() -> None:
-    """The login page."""
+    """Draw the login page."""
     _, middle, _ = st.columns([1.2, 1, 1.2])
     with middle:
         st.html(

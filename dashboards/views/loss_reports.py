@@ -20,7 +20,7 @@ FILES = (("Text", "txt", "text/plain"), ("PDF", "pdf", "application/pdf"), ("JSO
 
 
 def show(incident_id: str) -> None:
-    """The section, the newest report first. Raises Trouble."""
+    """Draw the section, the newest report first. Raises Trouble."""
     answer = tab_session.ask(address("incidents", incident_id, "reports"))
     reports, now = answer["items"], tab_session.latest_now_ms(answer)
     if not reports:
@@ -32,7 +32,7 @@ def show(incident_id: str) -> None:
 
 
 def show_sightings(answer: Answer, names: Mapping[str, str]) -> None:
-    """The reports of containers that ships saw adrift, each sighting's newest first."""
+    """Draw the reports of containers that ships saw adrift, each sighting's newest first."""
     now = tab_session.latest_now_ms(answer)
     for sighting in sorted({report["incident_id"] for report in answer["items"]}):
         reports = [report for report in answer["items"] if report["incident_id"] == sighting]
@@ -44,7 +44,8 @@ def show_sightings(answer: Answer, names: Mapping[str, str]) -> None:
 
 
 def _own_draft(incident_id: str, told: Sequence[Answer]) -> None:
-    """A draft of headquarters' own, where the ship's did not come or there is news; and the FINAL once something was sent."""
+    """Draw the way to a draft of headquarters' own, when the ship's did not come or there is news; and to the FINAL once something was
+    sent."""
     offered = {"draft": "Draft an update here" if told else "Draft one here, in the company's name"}
     if any(report["state"] == "sent" for report in told) and told[-1]["kind"] != "FINAL":
         offered["final"] = "Draft the FINAL here"
@@ -76,7 +77,7 @@ def _report(report: Answer, now_at_ms: int) -> None:
 
 
 def _company(report: Answer, key: str) -> None:
-    """What the company may do with it where the master can not: fill in a line, approve, record a sending."""
+    """Draw the acts of the company that the master can not do: fill in a line, approve, record a sending."""
     with st.expander("Report in the company's name", icon=":material/edit_document:", key=f"company-{key}"):
         st.html(
             markup.paragraph("The company reports where the ship can not. Nothing is sent automatically: record what you sent.", muted=True)
@@ -97,7 +98,7 @@ def _company(report: Answer, key: str) -> None:
 
 
 def _edit_form(report: Answer, key: str) -> None:
-    """Fills in one line. Those that the registry knows are not among them."""
+    """Draw the form that fills in one line. Lines that the registry knows are not among them."""
     titles = {line.name: line.title for line in LINES if line.name not in report["locked"]}
     name = st.selectbox("Line", list(titles), list(titles).index("reported_by"), titles.__getitem__, key=f"line-{key}")
     line, value = BY_NAME[name], report["lines"][name]["value"]
@@ -114,7 +115,7 @@ def _edit_form(report: Answer, key: str) -> None:
 
 
 def _approval(report: Answer, key: str) -> None:
-    """The button that approves, which asks once more and shows what is empty."""
+    """Draw the button that approves, which asks once more and shows what is empty."""
     asking = f"approving-{key}"
     if not st.session_state.get(asking):
         st.button("Approve as it stands", key=f"approve-{key}", type="primary", on_click=st.session_state.update, args=({asking: True},))
@@ -136,7 +137,7 @@ def _approval(report: Answer, key: str) -> None:
 
 
 def _receipt_form(report: Answer, key: str) -> None:
-    """Records that one of those to whom it was sent acknowledged it."""
+    """Draw the form that records that a recipient acknowledged it."""
     sent = report["sendings"]
     with st.form(f"receipt-{key}", border=False):
         at = st.selectbox(

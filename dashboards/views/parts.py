@@ -18,17 +18,17 @@ TABLE_PX_MAX = 560
 
 
 def heading(title: str, note: str) -> None:
-    """A page's or section's title, with a sentence under it."""
+    """Draw a page's or section's title, with a sentence under it."""
     st.html(f'<div class="lf-heading">{markup.escape(title)} <span class="lf-note">{markup.escape(note)}</span></div>')
 
 
 def as_of(answer: Answer) -> str:
-    """What time an answer is true for, in words."""
+    """Return the time that an answer is true for, in words."""
     return texts.as_of(answer["as_of_at_ms"], answer["clock"]["now_at_ms"])
 
 
 def typed_table(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]], **how: Any) -> None:
-    """A table of `rows`, as high as they are or as a screen, whose headers sort it by value. `how`: for `st.dataframe`."""
+    """Draw a table of `rows`, as high as they are or as a screen, whose headers sort it by value. `how`: for `st.dataframe`."""
     typed = {one.heading: st.column_config.NumberColumn() if one.words else st.column_config.TextColumn() for one in columns.values()}
     height = min(TABLE_PX_MAX, 38 + 35 * len(rows))
     st.dataframe(grid(columns, rows), hide_index=True, width="stretch", height=height, column_config=typed, placeholder="", **how)
@@ -52,8 +52,8 @@ def choosable(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any
 
 
 def choosable_many(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str) -> list[str]:
-    """A table of which rows can be chosen: the ids of those that are, of `ids`, one a row. They stay chosen while their rows are shown,
-    wherever these move: rows in another order are another table."""
+    """Draw a table whose rows can be chosen, and return the ids of the chosen ones, of `ids`, one a row. They stay chosen while their rows
+    are shown, wherever these move: rows in another order are another table."""
     shown, chosen = f"{key}-{hash(tuple(ids)):x}", f"{key}-chosen"
 
     def choose() -> None:
@@ -66,7 +66,7 @@ def choosable_many(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str
 
 
 def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str) -> None:
-    """One alert: what, where, since when, what became of it, and the button to acknowledge it or to take that back."""
+    """Draw one alert: what, where, since when, what became of it, and the button to acknowledge it or to take that back."""
     text, button = st.columns([6.2, 1], vertical_alignment="center")
     place = names.get(alert["ship"] or "", "")
     about = "" if "." in alert["topic"] else f'<span class="lf-mono">{markup.escape(alert["topic"])}</span> · '
@@ -94,7 +94,7 @@ def act_on(act: str, alert_ids: Sequence[str], note: str = "") -> None:
 
 
 def alert_list(alerts: Sequence[Answer], names: Mapping[str, str], now_at_ms: int, key: str) -> None:
-    """Alerts one under the other."""
+    """Draw alerts one under the other."""
     for alert in alerts:
         alert_card(alert, names, now_at_ms, key)
     if not alerts:

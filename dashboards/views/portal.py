@@ -22,7 +22,7 @@ _BEAT, _CAMERA = "portal_beat", "portal_camera"
 
 
 def show() -> None:
-    """The page: the map asks again by itself, the lists below it less often."""
+    """Draw the page: the map asks again by itself, the lists below it less often."""
     refresh_s = tab_session.settings().refresh_s
     st.fragment(_map, run_every=refresh_s)()
     st.fragment(_alerts, run_every=refresh_s * 2)()
@@ -94,7 +94,7 @@ BOOKINGS = {
 
 
 def booking_rows(bookings: Sequence[Answer], boxes: Sequence[Answer], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Rows of BOOKINGS."""
+    """Return rows of BOOKINGS."""
     rows = []
     for booking in bookings:
         ages = [box["age_ms"] for box in boxes if box["booking"] == booking["reference"] and box["age_ms"] is not None]

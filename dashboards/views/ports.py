@@ -33,7 +33,7 @@ NOT_ACCOUNTED = {
 
 
 def show() -> None:
-    """The page; it asks again by itself."""
+    """Draw the page; it asks again by itself."""
     st.fragment(_live, run_every=tab_session.settings().refresh_s * 2)()
 
 
@@ -117,7 +117,7 @@ def _tiles(told: Answer) -> list[markup.Tile]:
 
 
 def _quay_tile(told: Answer) -> markup.Tile:
-    """How many boxes stand on the quay, and how many of them are accounted for."""
+    """Return the tile with how many boxes stand on the quay, and how many of them are accounted for."""
     muster, boxes = told["muster"], texts.counted(told["on_quay"]["count"], "box", "boxes")
     notes = [f"{texts.number(muster['accounted'])} accounted for", *muster_rows.others(muster), parts.as_of(told)]
     return markup.Tile("On the quay", boxes, " · ".join(notes), muster_rows.tone(muster))

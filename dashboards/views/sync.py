@@ -14,7 +14,7 @@ Answer = Mapping[str, Any]
 
 
 def show() -> None:
-    """The page; it asks again by itself."""
+    """Draw the page; it asks again by itself."""
     st.fragment(_live, run_every=tab_session.settings().refresh_s)()
 
 

@@ -26,25 +26,25 @@ def settings() -> DashboardSettings:
 
 
 def client() -> ApiClient:
-    """The process's connections to the API, which every viewer shares; rights come with each question's token."""
+    """Return the process's connections to the API, which every viewer shares; rights come with each question's token."""
     return here().client
 
 
 def viewer() -> PageViewer | None:
-    """Who has logged in in this tab."""
+    """Return the viewer that is logged in in this tab."""
     found = st.session_state.get(_VIEWER)
     return found if isinstance(found, PageViewer) else None
 
 
 def logged_in() -> PageViewer:
-    """Who has logged in; ends the run of the script when nobody has."""
+    """Return the viewer that is logged in; end the run of the script when there is none."""
     if (found := viewer()) is None:
         st.stop()
     return found
 
 
 def enter(who: PageViewer) -> None:
-    """From now on this tab is `who`'s."""
+    """Make this tab `who`'s from now on."""
     st.session_state[_VIEWER] = who
     st.session_state.pop(_PARTING, None)
 
@@ -73,20 +73,19 @@ def parting_words() -> str:
 
 
 def ask(path: str, **parameters: Any) -> Answer:
-    """The API's answer to the viewer. A token that no longer holds leads back to the login page; else raises as `ApiClient.get`.
-
-    In `telling_trouble`, while the API or its database is away, the answer that this tab had last.
-    """
+    """Return the API's answer to the viewer. A token that is no longer valid leads back to the login page; else raises as `ApiClient.get`.
+    In `telling_trouble`, while the API or its database is away, returns the answer that this tab had last."""
     return _kept(("one", path, *sorted(parameters.items())), lambda: client().get(logged_in(), path, **parameters))
 
 
 def latest_now_ms(*answers: Mapping[str, Any]) -> int:
-    """The latest fleet time (UTC ms) in these answers. Ages are counted from it: an answer may hold what happened after an earlier one."""
+    """Return the latest fleet time (UTC ms) in these answers. Ages are counted from it: an answer may hold what happened after an earlier
+    one."""
     return max(int(answer["clock"]["now_at_ms"]) for answer in answers)
 
 
 def ask_all(path: str, **parameters: Any) -> Answer:
-    """As `ask`, all pages of a list, of which `rows_max` says how many rows at most."""
+    """Return all pages of a list, as `ask`, with `rows_max` rows at most."""
     return _kept(("all", path, *sorted(parameters.items())), lambda: client().all_items(logged_in(), path, **parameters))
 
 
@@ -118,7 +117,7 @@ def do(path: str, **body: Any) -> None:
 
 
 def file(path: str, **parameters: str) -> Callable[[], bytes]:
-    """What fetches a file for the viewer once the viewer asks for it: in another thread, which knows of no session."""
+    """Return a function that fetches a file for the viewer once the viewer asks for it: in another thread, which knows of no session."""
     return partial(client().file, logged_in(), path, **parameters)
 
 
@@ -144,12 +143,12 @@ def telling_trouble() -> Iterator[None]:
 
 
 def is_kept() -> bool:
-    """Whether anything asked so far in this `telling_trouble` is an answer of before."""
+    """Return whether any answer so far in this `telling_trouble` is an earlier one."""
     return bool(st.session_state.get(_SHOWN))
 
 
 def tell(problem: Trouble) -> None:
-    """A sentence on the page for a question without an answer."""
+    """Draw a sentence on the page for a question without an answer."""
     st.html(markup.banner(str(problem), "warning" if isinstance(problem, ComingBack) else "alert", problem.hint))
 
 
@@ -162,7 +161,7 @@ def clock_tile() -> markup.Tile:
 
 
 def keep_pages(pages: dict[str, Any]) -> None:
-    """The pages this viewer has, by name, so that one can lead to another."""
+    """Keep the pages this viewer has, by name, so that one can lead to another."""
     st.session_state[_PAGES] = pages
 
 

@@ -108,7 +108,7 @@ class Caller:
 
     @contextmanager
     def look(self) -> Iterator[StoreView]:
-        """Return a view of the store. Raises Rebuilding while it is not whole."""
+        """Yield a view of the store. Raises Rebuilding while it is not whole."""
         with self.services.reader.snapshot() as connection:
             fresh = freshness(connection)
             if fresh is None or not fresh.whole:
