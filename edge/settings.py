@@ -52,7 +52,7 @@ class ShoreNode(SettingsTable):
         yield from unproven(self.url, self.token)
 
     def address(self, link: LinkClass) -> PeerAddress:
-        """The same for a link of this class."""
+        """Return the node's address for a link of this class."""
         return PeerAddress(node=self.node, url=self.url, link=link, token=self.token)
 
 
@@ -71,7 +71,7 @@ class Headquarters(ShoreNode):
             yield from unproven(self.lan_url, self.token)
 
     def address(self, link: LinkClass) -> PeerAddress:
-        """The same for a link of this class."""
+        """Return the node's address for a link of this class."""
         at = super().address(link)
         return at.model_copy(update={"url": self.lan_url}) if link == "lan" and self.lan_url else at
 
@@ -91,16 +91,15 @@ class PortOfCall(ShoreNode):
     only_there: bool = False
 
     def port(self) -> Port:
-        """The port as the watch knows it."""
+        """Return the port as the watch knows it."""
         return Port(self.locode, self.name, self.latitude_deg, self.longitude_deg, self.radius_nm)
 
 
 class WatchPatience(SettingsTable):
-    """How long the watch waits, in fleet time.
+    """Waiting times of the watch, in fleet time.
 
     * `lateness_ms`: readings that arrive out of order by up to this time change nothing.
-    * `reefer_interval_ms`, `dry_interval_ms`: expected interval of a container, until it is learned.
-    """
+    * `reefer_interval_ms`, `dry_interval_ms`: expected interval of a container, until it is learned."""
 
     lateness_ms: Annotated[int, Field(ge=0)] = 10_000
     historical_ms: Annotated[int, Field(ge=0)] = 30 * 60_000
@@ -127,7 +126,7 @@ class StormAsking(SettingsTable):
             )
 
     def rules(self) -> StormRules:
-        """The same for the rule itself."""
+        """Return these settings for the rule itself."""
         return StormRules(self.roll_deg, self.calm_deg, self.calm_after_s * 1_000, self.interval_s)
 
 
@@ -193,14 +192,14 @@ class ShipSettings(SettingsTable):
         yield from barred((*self.node.doors(), *self.intake.doors()))
 
     def _shores(self) -> Iterator[tuple[At, ShoreNode]]:
-        """The ports the ship may dial, with where they stand."""
+        """Yield the ports the ship may dial, with where they stand."""
         if self.is_sound("ports"):
             yield from ((("ports", number), port) for number, port in enumerate(self.ports))
         if self.is_sound("headquarters") and self.headquarters:
             yield ("headquarters",), self.headquarters
 
     def watch_settings(self) -> WatchSettings:
-        """The watch of this ship."""
+        """Return the watch of this ship."""
         patience = self.watch
         return WatchSettings(
             place=WatchPlace(self.node.node, ship=self.node.identity),

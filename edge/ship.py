@@ -35,7 +35,7 @@ from streams.model.ranges import RangeSet
 BEFORE_MS = 3_600_000
 """Time before an alert whose readings show how it came about, milliseconds."""
 OPEN_MS = 24 * 3_600_000
-"""How long an alert that nobody cleared counts after its last change."""
+"""Time for which an alert that nobody cleared counts after its last change, milliseconds."""
 ALERTS = "alerts"
 
 
@@ -53,7 +53,7 @@ class AroundAlerts:
         self._raised: dict[str, int] = {}
 
     def __call__(self, stream: str, since_ms: int, until_ms: int) -> Mapping[str, RangeSet]:
-        """The spans (order times, UTC ms) of each topic that meet `since_ms` to `until_ms`. `stream` does not matter."""
+        """Return the spans (order times, UTC ms) of each topic that meet `since_ms` to `until_ms`. `stream` does not matter."""
         self._catch_up()
         met = {topic: spans.within(since_ms, until_ms) for topic, spans in self._spans.items()}
         return {topic: spans for topic, spans in met.items() if spans}

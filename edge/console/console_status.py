@@ -24,7 +24,8 @@ from streams.model.errors import Misuse
 
 @dataclass(frozen=True, slots=True)
 class ConsoleStatus:
-    """Who knows what waits on board, what went ashore of it as digests, and what devices are asked for."""
+    """Sources of the console's status: of the records that wait on board, of the digests that went ashore of them, and of the requests to
+    devices."""
 
     telling: TellingWaiting
     digesting: Digesting

@@ -31,7 +31,7 @@ class _Words:
     note: str
 
     def check(self) -> None:
-        """Raises ValueError for nobody's name, and for what does not print."""
+        """Raise ValueError for an empty or too long name, and for text that does not print."""
         if not 0 < len(self.by.strip()) <= BY_CHARS_MAX or not self.by.strip().isprintable():
             raise ValueError(f"give the name of the person who acknowledges the alert, in 1 to {BY_CHARS_MAX} printable characters")
         if len(self.note) > NOTE_CHARS_MAX or not self.note.isprintable():
@@ -47,11 +47,11 @@ class AlertDesk:
         self._book = AlertBook()
         self._one = asyncio.Lock()
         self.ship_name: str | None = None
-        """As headquarters' registry has it; None before the ship received it."""
+        """Name of the ship as headquarters' registry has it; None before the ship received it."""
 
     async def standing(self) -> list[AlertStanding]:
-        """Every alert as it stands: the worst first, then those that got worse after somebody acknowledged them, then the oldest. Raises
-        RetryLater, as the log does."""
+        """Return every alert as it stands: the worst first, then those that got worse after somebody acknowledged them, then the oldest.
+        Raises RetryLater, as the log does."""
         async with self._one:
             await asyncio.to_thread(self._catch_up)
         now_ms = self._node.clock.now_ms()
@@ -60,18 +60,19 @@ class AlertDesk:
         )
 
     async def acknowledge(self, alert_id: str, by: str, note: str = "") -> AlertStanding:
-        """The alert is acknowledged in the ship's own log, durable, by `by` or by who did it before; the alert as it stands. Raises
-        Misuse for an alert there is not, ValueError for nobody's name; NotAllowed where headquarters lets the ship write no alerts."""
+        """Acknowledge the alert in the ship's own log, durable, by `by`, and return it as it stands. An alert that is already acknowledged
+        keeps its first name. Raises Misuse for an unknown alert, ValueError for an empty name; NotAllowed where headquarters lets the ship
+        write no alerts."""
         return await self._do(alert_id, "open", acknowledged, _Words(by, note))
 
     async def take_back(self, alert_id: str, by: str, note: str = "") -> AlertStanding:
-        """The alert's acknowledgement no longer counts; as `acknowledge`."""
+        """Take back the alert's acknowledgement; as `acknowledge`."""
         return await self._do(alert_id, "acknowledged", unacknowledged, _Words(by, note))
 
     async def _do(
         self, alert_id: str, stage: Stage, record: Callable[[AlertStanding, str, int, str], MadeRecord], words: _Words
     ) -> AlertStanding:
-        """Appends what `record` makes of the alert, if it is in this stage."""
+        """Append what `record` makes of the alert, if it is in this stage."""
         words.check()
         async with self._one:
             await asyncio.to_thread(self._catch_up)

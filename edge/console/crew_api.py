@@ -65,7 +65,8 @@ class Acknowledging(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Saying(msgspec.Struct, forbid_unknown_fields=True):
-    """What a person aboard says of a silent or lost box: `seen`, `collapsed`, `gone` or `ashore` (`cargo.alerts.crew_decisions`)."""
+    """A statement of a person aboard about a silent or lost box: `seen`, `collapsed`, `gone` or `ashore`
+    (`cargo.alerts.crew_decisions`)."""
 
     container: str
     said: Word
@@ -74,7 +75,7 @@ class Saying(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """What of the ship the console shows: its muster, alerts, loss reports, links, and what is ashore of them."""
+    """Facts about the ship that the console shows: its muster, alerts, loss reports, links, and what is ashore of them."""
 
     watching: Watching
     musters: Musters
@@ -192,7 +193,7 @@ FORM = [{**asdict(line), "hint": HINTS.get(line.holds, "")} for line in LINES]
 
 
 def bays(lines: Sequence[Roll]) -> list[dict[str, Any]]:
-    """Each bay from the bow on: its boxes by reason, how many carry a tracker, and how many of these are accounted for. Last come
+    """Return each bay from the bow on: its boxes by reason, how many carry a tracker, and how many of these are accounted for. Last come
     the boxes on no list, as bay `none`, and the listed boxes whose slot is not known, as bay `unknown`."""
     found: dict[str, Counter[str]] = {}
     for line in lines:
@@ -209,15 +210,15 @@ def bays(lines: Sequence[Roll]) -> list[dict[str, Any]]:
 
 
 def bay_of(line: Roll) -> str:
-    """The bay of a line of the muster, as addresses have it."""
+    """Return the bay of a line of the muster, as addresses have it."""
     if line.slot is None:
         return NO_LIST
     return line.slot[:3] or NO_SLOT
 
 
 def box_told(line: Roll, called: Called) -> dict[str, Any]:
-    """One box of a bay: where it stands (row, tier and whether on deck None outside every slot), how it is accounted for, when and by whom
-    it was heard."""
+    """Return one box of a bay. It has its place (row, tier and whether on deck; None outside every slot), how it is accounted for, and when
+    and by whom it was received."""
     slot = Slot.parse(line.slot) if line.slot else None
     return {
         "container": line.container,
@@ -235,7 +236,7 @@ def box_told(line: Roll, called: Called) -> dict[str, Any]:
 
 
 def alert_told(one: AlertStanding, now_ms: int) -> dict[str, Any]:
-    """One alert as it stands at `now_ms` (UTC ms): its body, its state, and who acknowledged it."""
+    """Return one alert as it stands at `now_ms` (UTC ms): its body, its state, and who acknowledged it."""
     return {
         **one.body,
         "alert_id": one.id,
@@ -253,15 +254,15 @@ def alert_told(one: AlertStanding, now_ms: int) -> dict[str, Any]:
 
 
 def report_head(report: LossReport) -> dict[str, Any]:
-    """Which report it is and how far it has come, without what it says."""
+    """Return which report it is and how far it has come, without its contents."""
     told = report.to_json()
     boxes = {name: len(told[name]) for name in ("lost", "at_risk", "found")}
     return {name: value for name, value in told.items() if name != "lines"} | boxes
 
 
 def shown(alerts: Sequence[AlertStanding]) -> list[AlertStanding]:
-    """Those of `alerts` that the console shows: all that are not closed, all of incidents, whose reports are read and written on when they
-    are closed too, and of the others the CLOSED_MAX that were raised last."""
+    """Return those of `alerts` that the console shows: all that are not closed, all of incidents, and of the others the CLOSED_MAX that
+    were raised last. The reports of incidents are read and written on when they are closed, too."""
     over = sorted((one for one in alerts if one.closed), key=lambda one: -one.raised_at_ms)
     of_losses, others = ([one for one in over if bool(one.body["incident_id"]) == lost] for lost in (True, False))
     return [*(one for one in alerts if not one.closed), *of_losses, *others[:CLOSED_MAX]]

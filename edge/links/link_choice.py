@@ -36,7 +36,7 @@ SHIPS = "ships"
 LOOK_S = 0.5
 """Pause between two looks at the ship's position, seconds: at thousands of times the fleet's speed it moves at every commit."""
 BEFORE_MS = 3_600_000
-"""How much of the ship's track before its last reading is looked at when a node starts, order time."""
+"""Span of the ship's track before its last reading that a node reads at its start, order time, milliseconds."""
 ASK_EVERY_S = 1.0
 """Interval between two looks, in port, at whether the ship is in session with it, seconds."""
 AUTO, NONE, SATELLITE, LAN = "auto", "none", "satellite", "lan"
@@ -54,7 +54,7 @@ class Wished:
         self._file = folder / FILE_NAME
 
     def read(self, known: Collection[str], otherwise: str) -> str:
-        """What was kept last, if it is one of `known`; else `otherwise`, and the log says what it was."""
+        """Return the wish that was kept last, if it is one of `known`; else `otherwise`, and the log says what it was."""
         try:
             wish = self._file.read_text("utf-8", "replace").strip()
         except FileNotFoundError:
@@ -82,18 +82,18 @@ class Whereabouts:
 
 
 class ShipPosition:
-    """Where the ship's own location readings say it is. One bad fix changes nothing until a second agrees, and a reading without a position
-    nothing at all. For one thread at a time."""
+    """Position of the ship by its own location readings. One bad fix changes nothing until a second agrees, and a reading without a
+    position nothing at all. For one thread at a time."""
 
     def __init__(self, imo: str) -> None:
         self._topic = f"{imo}.location"
         self._last = LastFix()
 
     def look(self, log: LogReader, now_ms: int) -> Whereabouts | None:
-        """The last believed position at `now_ms` (UTC ms by the node's clock); None before there is one. Raises as `LogReader.history`.
+        """Return the last believed position at `now_ms` (UTC ms by the node's clock); None before there is one. Raises as
+        `LogReader.history`.
 
-        What is dated later was measured while the clock was ahead: nobody knows when.
-        """
+        A reading that is dated later was measured while the clock was ahead, at an unknown time."""
         until_ms = now_ms + BELIEVED_AHEAD_MS
         if self._last.fix is not None and self._last.fix.at_ms > until_ms:
             self._last = LastFix()
@@ -109,7 +109,7 @@ class ShipPosition:
 
 
 def port_at(ports: Sequence[PortOfCall], where: Whereabouts | None, before: str | None) -> PortOfCall | None:
-    """The nearest port in whose radius the ship is; the one it was in `before` (a LOCODE) counts a tenth larger."""
+    """Return the nearest port in whose radius the ship is; the one it was in `before` (a LOCODE) counts a tenth larger."""
     if where is None:
         return None
     inside = []
@@ -161,12 +161,10 @@ class LinkChoice:
         self._moved.set()
 
     def readings_wait(self) -> bool | None:
-        """Whether readings wait for another link, and digests of them go over the satellite meanwhile; None before links were chosen.
-
-        So it is while no link that the ship keeps, or that its settings always dial, carries `containers`, and headquarters can be had over
-        a satellite's that carries `digests`. It is a matter of policy: a link that is down for a moment changes nothing; but the link of a
-        port that has not answered for `port_patience_s` is none.
-        """
+        """Return whether readings wait for another link, and digests of them go over the satellite meanwhile; None before links were
+        chosen. They wait while no link that the ship keeps, or that its settings always dial, carries `containers`, and headquarters can be
+        had over a satellite's that carries `digests`. It is a matter of policy: a link that is down for a moment changes nothing. But the
+        link of a port that has not answered for `port_patience_s` does not count."""
         if self._kept is None:
             return None
         settings = self._node.settings
@@ -236,22 +234,22 @@ class LinkChoice:
         return [*(one.address("port") for one in nodes), *(ashore if also else [])]
 
     def _is_in_the_yard(self) -> bool:
-        """Whether the ship is in session with headquarters over a network that is not metered."""
+        """Return whether the ship is in session with headquarters over a network that is not metered."""
         status = self._node.links.status().get(self._headquarters.node, {}) if self._headquarters else {}
         return bool(status.get("open")) and status.get("link") == "lan"
 
     def _is_unknown(self) -> bool:
-        """Whether this very node and headquarters' have never met, so that neither knows the other's key from it."""
+        """Return whether this very node and headquarters' have never met, so that neither knows the other's key from it."""
         return self._headquarters is not None and not self._node.has_met(self._headquarters.node)
 
     def _is_astray(self) -> bool:
-        """Whether the ship does not know where it is, and no port's radius says so either."""
+        """Return whether the ship does not know where it is, and no port's radius says so either."""
         old = self.where is None or self._node.clock.now_ms() - self.where.at_ms > POSITION_COUNTS_MS
         return old and port_at(self._ports, self.where, self.port) is None
 
     def _is_to_dial(self) -> bool:
-        """Whether the link to headquarters is this node's to keep: of several nodes of a ship one has it, unless the crew asks for it
-        here."""
+        """Return whether the link to headquarters is this node's to keep: of several nodes of a ship one has it, unless the crew asks for
+        it here."""
         return not self._turn.shared or self.wish in _TO_HEADQUARTERS or self._turn.ours()
 
     def _in_session(self, nodes: Sequence[PortOfCall]) -> bool:
@@ -259,7 +257,7 @@ class LinkChoice:
         return any(sessions.get(one.node, {}).get("open") for one in nodes)
 
     def _is_away(self, locode: str, nodes: Sequence[PortOfCall]) -> bool:
-        """Whether the ship has waited in vain, for as long as it does, to be in session with any node of this port."""
+        """Return whether the ship has waited in vain, for its full patience, to be in session with any node of this port."""
         now_s = self._node.clock.monotonic_s()
         if locode != self._awaited or self._in_session(nodes):
             self._awaited, self._awaited_since_s = locode, now_s

@@ -50,7 +50,7 @@ class Seeking:
             self.found = next((door for door, answered in zip(self._doors, answers, strict=True) if answered), None)
 
     def give_up(self) -> None:
-        """It was none, or the ship has left: seek again when the next round is due."""
+        """Discard the door that was found: it was none, or the ship has left. The search goes on when the next round is due."""
         self.found = None
 
 
@@ -84,7 +84,7 @@ class Yard:
 
 
 async def _answers(url: str, look_ups: LookUps) -> bool:
-    """Whether one of the addresses of `url` accepts a connection within ANSWERS_WITHIN_S."""
+    """Return whether one of the addresses of `url` accepts a connection within ANSWERS_WITHIN_S."""
     at = urlsplit(url)
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(ANSWERS_WITHIN_S):

@@ -18,14 +18,12 @@ from streams.model.records import BODY, OFFSET
 
 METRICS = "metrics"
 STALE_S = 60.0
-"""What a node said of its links so long ago says nothing of them now."""
+"""Age at which a node's report of its links no longer counts, seconds."""
 
 
 class Turn:
-    """Whether it is this node's turn: of those in session here the smallest name is first. Ask `ours` from the node's event loop.
-
-    `takeover_s` (wall): how long those before this node may have no way ashore, by what they say in `metrics`, before this one tries.
-    """
+    """Turn of this node: of the nodes in session here the smallest name is first. Ask `ours` from the node's event loop. `takeover_s`
+    (wall): how long those before this node may have no way ashore, by what they say in `metrics`, before this one tries."""
 
     def __init__(self, node: Node, takeover_s: float) -> None:
         self._node, self._takeover_s = node, takeover_s
@@ -34,17 +32,17 @@ class Turn:
 
     @property
     def shared(self) -> bool:
-        """Whether there is anybody to take turns with."""
+        """Whether there is another node to take turns with."""
         return bool(self._node.settings.companions())
 
     def share_budgets(self) -> None:
-        """What the others say they spent of a link's budget, and gave of it, counts here too: the ship has one."""
+        """Count here, too, what the other nodes report that they spent of a link's budget, and gave of it: the ship has one budget."""
         for name in self._node.settings.companions():
             for words in spent(self._node.log, name):
                 self._node.links.heard_of_budgets(name, words)
 
     def ours(self) -> bool:
-        """Whether this node is to keep the link now."""
+        """Return whether this node is to keep the link now."""
         node = self._node
         sessions = node.links.status()
         before = [one for one in node.settings.companions() if one < node.settings.node and sessions.get(one, {}).get("open")]
@@ -59,13 +57,13 @@ class Turn:
         return now_s - self._astray_since_s >= self._takeover_s
 
     def _has_a_way(self, name: str) -> bool:
-        """Whether that node has a session ashore, as it last said."""
+        """Return whether that node has a session ashore, by its last report."""
         ashore = {peer.node for peer in self._node.settings.known if peer.role in ("port", "hq")}
         return bool(ashore & self._companions.setdefault(name, Companion()).linked(self._node.log, name, self._node.clock.monotonic_s()))
 
 
 class Companion:
-    """What another node of the ship says of its links, by when its words came in here: its clock, and ours, may be wrong."""
+    """Reports of another node of the ship on its links, by the time at which they came in here: its clock, and ours, may be wrong."""
 
     def __init__(self) -> None:
         self._ends: dict[Origin, int] | None = None
@@ -90,9 +88,8 @@ class Companion:
 
 
 def spent(log: LogReader, name: str) -> Iterator[dict[str, tuple[str, Word]]]:
-    """What the ship's node of this name last said, the newest at the end: per class of link for which it has a budget, the day (UTC) and
-    its word of it.
-    """
+    """Yield the last reports of the ship's node of this name, the newest at the end: per class of link for which it has a budget, the day
+    (UTC) and its report of it."""
     for said in sorted((said for _, _, said in _told(log, name)), key=lambda said: said.wall_at_ms):
         words, gauges = {}, said.gauges
         for link in [key.split(".")[1] for key in gauges if key.startswith("budget.") and key.endswith(".day")]:

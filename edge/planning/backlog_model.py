@@ -27,11 +27,8 @@ class PlannedLink:
 
 @dataclass(slots=True)
 class LegTally:
-    """What one leg was for one stream. Seconds from the leg's beginning; None: not within it.
-
-    `newest_after_s`: when the newest record was ashore for the first time, `all_after_s`: when every record was. `lag_max_s`: the greatest
-    age of a record that was not ashore.
-    """
+    """Result of one leg for one stream. Seconds from the leg's beginning; None: not within it. `newest_after_s`: when the newest record was
+    ashore for the first time, `all_after_s`: when every record was. `lag_max_s`: the greatest age of a record that was not ashore."""
 
     carried: bool = False
     sent_records: float = 0.0
@@ -44,7 +41,7 @@ class LegTally:
 
 @dataclass(slots=True)
 class StreamService:
-    """What the link does for one stream: records a second of the newest and of the backlog, and the bytes a second they take."""
+    """Service of the link for one stream: records a second of the newest and of the backlog, and the bytes a second they take."""
 
     newest_per_s: float = 0.0
     backlog_per_s: float = 0.0
@@ -70,11 +67,11 @@ class StreamBacklog:
 
     @property
     def records(self) -> float:
-        """How many wait."""
+        """Number of waiting records."""
         return self.newest + self.backlog
 
     def oldest_s(self, at_s: float) -> float:
-        """When the oldest that waits was written; now, when none waits."""
+        """Return when the oldest waiting record was written; now, when none waits."""
         if self.backlog:
             return self.head_s
         return at_s - self.newest / self.flow.records_per_s if self.flow.records_per_s else self.head_s if self.newest else at_s
@@ -103,7 +100,7 @@ class StreamBacklog:
         self.tally.sent_bytes += served.bytes_s * dt_s
 
     def noted(self, at_s: float, since_s: float) -> None:
-        """How it stands at `at_s`, in a leg that began at `since_s`."""
+        """Update the tally by the state at `at_s`, in a leg that began at `since_s`."""
         tally = self.tally
         tally.lag_max_s = max(tally.lag_max_s, at_s - self.oldest_s(at_s))
         tally.waits_records_max = max(tally.waits_records_max, self.records)
@@ -127,17 +124,17 @@ class ShipBacklog:
         self._since_s = at_s
 
     def wait(self, flow: Flow, records: float) -> None:
-        """Of this flow, in place of what waited of its stream, so many records wait, the oldest since the ship sailed."""
+        """Replace the waiting records of the flow's stream by so many records of this flow, the oldest since the ship sailed."""
         self.waiting = [one for one in self.waiting if one.flow.stream != flow.stream]
         self.waiting.append(StreamBacklog(flow, newest=records, head_s=self.begun_s))
 
     def ends(self, streams: Collection[str]) -> None:
-        """Nothing more is written to these."""
+        """End the writing to these streams."""
         for one in (one for one in self.waiting if one.flow.stream in streams):
             one.head_s, one.flow = one.oldest_s(self.at_s), replace(one.flow, records_per_s=0.0)
 
     def flows(self, streams: Collection[str]) -> list[Flow]:
-        """Those of these streams."""
+        """Return the flows of these streams."""
         return [one.flow for one in self.waiting if one.flow.stream in streams]
 
     def leg_begins(self, carried: Collection[str]) -> None:
@@ -148,7 +145,7 @@ class ShipBacklog:
         self.note()
 
     def opened(self, line: PlannedLink) -> None:
-        """The link is up."""
+        """Begin a session of every stream that the link carries: the link is up."""
         for one in self._carried(line):
             one.opened(line.carrier, self.at_s)
 
@@ -173,7 +170,7 @@ class ShipBacklog:
         return passed
 
     def note(self) -> None:
-        """How all stand now goes into their tallies."""
+        """Update the tallies of all streams by their present state."""
         for one in self.waiting:
             one.noted(self.at_s, self._since_s)
 
@@ -182,7 +179,7 @@ class ShipBacklog:
         return sorted(carried, key=lambda one: one.flow.lane)
 
     def _emptied_s(self, served: dict[StreamBacklog, StreamService]) -> Iterator[float]:
-        """In how many seconds the newest, or the backlog, of some stream are all sent."""
+        """Yield in how many seconds the newest, or the backlog, of some stream are all sent."""
         for one, rate in served.items():
             faster = rate.newest_per_s - one.flow.records_per_s
             if one.newest and faster > 0:
@@ -191,7 +188,7 @@ class ShipBacklog:
                 yield one.backlog / rate.backlog_per_s
 
     def _served(self, line: PlannedLink) -> dict[StreamBacklog, StreamService]:
-        """What the link does for each stream now: the more urgent lane first, and only what it leaves for the next."""
+        """Return the link's present service for each stream: the more urgent lane first, and only what it leaves for the next."""
         left, served = max(0.0, line.bytes_s - line.idle_bytes_s), {one: StreamService() for one in self._carried(line)}
         for _, lane in groupby(served, key=lambda one: one.flow.lane):
             members = list(lane)
@@ -211,11 +208,10 @@ class ShipBacklog:
 
 
 def _as_it_comes(streams: Sequence[StreamBacklog], served: dict[StreamBacklog, StreamService], left: float) -> float:
-    """Streams whose newest records are ashore go on being so: the bytes a second of `left` that this takes.
+    """Serve the streams whose newest records are ashore as their records come, and return the bytes a second of `left` that this takes.
 
     Where there is less room than they take as they come, more of their records go together; where that is not enough either they fall
-    behind, all alike.
-    """
+    behind, all alike."""
     wanted = [one.flow.records_per_s * one.live_bytes for one in streams]
     if sum(wanted) <= left:
         for one, bytes_s in zip(streams, wanted, strict=True):

@@ -27,7 +27,7 @@ UNIT_ROWS = UNIT_RUNS * RUN
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """What one thinning more does: `kept_share` of the records stay, for windows of `window_ms`, at `kept_bytes` each on the disk."""
+    """Effect of one more thinning: `kept_share` of the records stay, for windows of `window_ms`, at `kept_bytes` each on the disk."""
 
     kept_share: float
     window_ms: int
@@ -36,7 +36,7 @@ class Rung:
 
 @dataclass(slots=True)
 class PlannedThinning:
-    """What was thinned of a stream: so many records, since when (seconds since 1970), and what of them stays, by their widest window."""
+    """Thinned records of a stream: how many, since when (seconds since 1970), and what of them stays, by their widest window."""
 
     records: float
     since_s: float
@@ -45,7 +45,7 @@ class PlannedThinning:
 
 
 Rungs = Callable[[str], Sequence[Rung]]
-"""Of a stream, what the first thinning of its records does, what the second does to those kept, and so on."""
+"""Function from a stream to the effect of the first thinning of its records, that of the second on those kept, and so on."""
 
 
 def rungs_of(stream: str, origin: Origin, samples: Sequence[pa.RecordBatch], codec: Codec) -> list[Rung]:
@@ -82,7 +82,7 @@ class Buffer:
         self.thinned: dict[str, PlannedThinning] = {}
 
     def look(self) -> None:
-        """As a node's retention does now and then: while there is too much, the oldest is thinned, readings first."""
+        """Thin the oldest while there is too much, readings first, as a node's retention does at intervals."""
         self.stored_bytes_max = max(self.stored_bytes_max, self._stored_bytes())
         if self.budget_bytes is None:
             return
@@ -96,7 +96,7 @@ class Buffer:
         return sum(one.records * one.flow.stored_bytes() for one in self._aboard.waiting)
 
     def _thin(self) -> bool:
-        """One step; whether there was anything to thin."""
+        """Thin one step, and return whether there was anything to thin."""
         waiting = {one.flow.stream: one for one in self._aboard.waiting}
         for stream in thinned_first(waiting, self._definitions):
             if stream.endswith(KEPT):
@@ -133,7 +133,7 @@ class Buffer:
         return False
 
     def _tell(self, stream: str, rungs: Sequence[Rung]) -> None:
-        """How many kept records wait now, and at how many bytes each."""
+        """Report how many kept records wait now, and at how many bytes each."""
         name = kept_of(stream)
         layers = self._kept[name]
         widest = max(at for at, records in enumerate(layers) if records)

@@ -42,7 +42,7 @@ class Link:
 
 @dataclass(slots=True)
 class Day:
-    """What a link took of one day (`2026-05-01`, UTC). `charged_bytes` and `cost`: None where it has neither budget nor price. `cut_s`:
+    """Traffic of a link on one day (`2026-05-01`, UTC). `charged_bytes` and `cost`: None where it has neither budget nor price. `cut_s`:
     when the budget was spent, in seconds since 1970."""
 
     day: str
@@ -54,7 +54,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class LegOutcome:
-    """What became of one leg: when it began and ended (seconds since 1970), each stream's tally, what waits at its end, its days."""
+    """Outcome of one leg: when it began and ended (seconds since 1970), each stream's tally, what waits at its end, its days."""
 
     name: str
     link: Link
@@ -74,7 +74,7 @@ class _Account:
     days: dict[str, Day] = field(default_factory=dict)
 
     def today(self, at_s: float, alerts: bool = False) -> Day:
-        """The day for which what passes next counts, to its end."""
+        """Return the day for which the next traffic counts, to its end."""
         name = datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d")
         if self.purse is not None:
             self.purse.ahead(0, alerts)
@@ -91,7 +91,7 @@ class _Account:
             day.cost = tariff.cost(day.charged_bytes)
 
     def allowed_bytes(self) -> float | None:
-        """What may pass today's budget yet; None: as much as comes."""
+        """Return how many bytes today's budget still allows; None: without a limit."""
         if self.purse is None:
             return None
         return self.purse.free_bytes() / (1 + self.purse.budget.overhead_percent / 100)
@@ -104,7 +104,7 @@ class Sailing:
         self._aboard, self._hourly = aboard, hourly
 
     def leg(self, name: str, link: Link, lasts_s: float) -> LegOutcome:
-        """One leg, over this link, to its end."""
+        """Sail one leg, over this link, to its end."""
         aboard, begins_s = self._aboard, self._aboard.at_s
         aboard.leg_begins(link.line.streams)
         purse = None if link.budget is None else Purse(link.budget, {}, _kept, lambda: int(aboard.at_s * 1000))
@@ -135,7 +135,7 @@ class Sailing:
         return True
 
     def _open_until(self, until_s: float, account: _Account) -> bool:
-        """The link is open until then, or until its budget is spent; whether it still is."""
+        """Keep the link open until then, or until its budget is spent, and return whether it still is open."""
         aboard, day, allowed = self._aboard, account.today(self._aboard.at_s), account.allowed_bytes()
         passed = aboard.pass_until(until_s, account.link.line, allowed)
         account.passed(day, passed)
@@ -151,7 +151,7 @@ class Sailing:
         return False
 
     def _for_alerts(self, until_s: float, account: _Account) -> None:
-        """The day's budget does not open the link but for alerts: each has a session of its own."""
+        """Pass time with the link open for alerts alone, as the day's budget allows no more: each has a session of its own."""
         aboard, link = self._aboard, account.link
         day, began_s = account.today(aboard.at_s, alerts=True), aboard.at_s
         alerts = for_alerts(link.policy)
@@ -172,7 +172,7 @@ def _next(at_s: float, every_s: float) -> float:
 
 
 def _reached(link: Link, after_s: float) -> tuple[bool, float]:
-    """Whether the link is there so long after the leg's beginning, and until when."""
+    """Return whether the link is there so long after the leg's beginning, and until when."""
     if link.up_s is None:
         return True, inf
     cycle, phase_s = divmod(after_s, link.up_s + link.outage_s)

@@ -33,7 +33,7 @@ from streams.replication.sync_messages import (
 )
 
 TLS_RECORD_BYTES = 22
-"""What TLS 1.3 adds to a message: a record's header, its inner type and its tag (RFC 8446, 5.2)."""
+"""Bytes that TLS 1.3 adds to a message: a record's header, its inner type and its tag (RFC 8446, 5.2)."""
 STEP = 4
 """Block sizes are measured at 1, 4, 16, … records; between them bytes a record go along the logarithm."""
 TRIES_MAX = 4
@@ -42,14 +42,13 @@ _AT_MS = 1_777_593_600_000
 """A transfer's number, as it stands in the midst of a session."""
 
 BlockBytes = Callable[[int], float]
-"""How many bytes a block of so many records takes."""
+"""Function from the number of records of a block to its bytes."""
 
 
 class StreamBytes:
-    """How many bytes blocks of one stream take, by their records; each size is encoded once, when it is asked for.
+    """Sizes of blocks of one stream, in bytes, by their records; each size is encoded once, when it is asked for.
 
-    Asked for more records than the sample has, it answers as if the rest took as much a record as the whole sample.
-    """
+    Asked for more records than the sample has, it answers as if the rest took as much a record as the whole sample."""
 
     def __init__(self, codec: Codec, stream: str, origin: Origin, sample: pa.RecordBatch) -> None:
         """`sample`: stamped rows, as they would follow one another in the stream."""
@@ -57,7 +56,7 @@ class StreamBytes:
         self._known: dict[int, float] = {}
 
     def __call__(self, records: int) -> float:
-        """Bytes of a block of so many records."""
+        """Return the bytes of a block of so many records."""
         most: int = self._sample.num_rows
         if records >= most:
             return self._at(most) * records / most
@@ -79,15 +78,14 @@ class StreamBytes:
 
 @dataclass(frozen=True, slots=True)
 class MessageCarrier:
-    """What carries messages over one link, and what they take at its socket. `framed`: a message's bytes there, by its length and by
-    whether the ship says it (who dials masks).
-    """
+    """Carrier of messages over one link, and their size at its socket. `framed`: a message's bytes there, by its length and by whether the
+    ship sends it (the side that dials masks)."""
 
     framed: Callable[[int, bool], int]
     fragment_bytes: int
 
     def transfer(self, block_bytes: int, offset: int) -> int:
-        """One block that begins at `offset`, all its fragments and its acknowledgement."""
+        """Return the bytes of one block that begins at `offset`, with all its fragments and its acknowledgement."""
         first, rest = min(block_bytes, self.fragment_bytes), max(0, block_bytes - self.fragment_bytes)
         begin = Begin(_NUMBER, 3, offset, offset + 1, block_bytes, bytes(16), 0, bytes(first))
         bytes_ = self.said(begin) + self.said(Ack([_NUMBER]), ashore=True)
@@ -97,16 +95,16 @@ class MessageCarrier:
         return bytes_
 
     def said(self, message: Message, ashore: bool = False) -> int:
-        """One message, said by the ship or by those ashore."""
+        """Return the bytes of one message, sent by the ship or by the shore."""
         return self.framed(len(encode(message)), not ashore)
 
     def idle_bytes_s(self, pace: Pace) -> float:
-        """What each second of a session takes when there is nothing to say: both ends ask whether the other is there."""
+        """Return the bytes that each second of a session takes when there is nothing to send: both ends ask whether the other is there."""
         asked = sum(self.said(message, ashore) for message in (Ping(_NUMBER, _AT_MS), Pong(_NUMBER)) for ashore in (False, True))
         return asked / pace.ping_every_s
 
     def meeting(self, policy: LinkPolicy, origin: Origin, streams: list[str]) -> int:
-        """The messages of two that meet again, where each of `streams` has something new."""
+        """Return the bytes of the messages of two nodes that meet again, where each of `streams` has something new."""
         bytes_ = 0
         for ashore in (False, True):
             who = (origin.node, "ship", "9000000", origin.generation)
@@ -120,10 +118,10 @@ class MessageCarrier:
 
 
 def websocket(tls: bool) -> Callable[[int, bool], int]:
-    """A message in a WebSocket's frame, with `tls` in a record of its own."""
+    """Return the function for the bytes of a message in a WebSocket's frame, with `tls` in a record of its own."""
     return lambda bytes_, masked: framed_bytes(bytes_, masked) + (TLS_RECORD_BYTES if tls else 0)
 
 
 def fragment_bytes(rate_bit_s: int) -> int:
-    """How large a session's fragments become on a line of this rate, or kept below it."""
+    """Return how large a session's fragments become on a line of this rate, or kept below it."""
     return max(FRAGMENT_BYTES_MIN, min(ceil(rate_bit_s / 8 * FRAGMENT_S), FRAGMENT_BYTES_MAX))

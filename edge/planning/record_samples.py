@@ -37,7 +37,7 @@ LINK_GAUGES = (
 
 @dataclass(frozen=True, slots=True)
 class SampleShip:
-    """Whose records they are, from when on (UTC ms), and container numbers to speak of."""
+    """The ship of the records, their first time (UTC ms), and container numbers to use in them."""
 
     origin: Origin
     imo: str
@@ -50,7 +50,7 @@ Sample = Callable[[int], pa.RecordBatch]
 
 
 def as_heard(readings: pa.RecordBatch) -> pa.RecordBatch:
-    """Readings in the order of their device times, stamped as if each was committed alone, a moment after it was made."""
+    """Return readings in the order of their device times, stamped as if each was committed alone, a moment after it was made."""
     rows, chance = readings.num_rows, np.random.default_rng(SEED)
     at = np.asarray(readings.column(DEVICE_AT).to_numpy())
     received = np.maximum.accumulate(at + chance.integers(*HEARD_AFTER_MS, rows))
@@ -60,7 +60,7 @@ def as_heard(readings: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def alerts(ship: SampleShip, every_ms: float) -> Sample:
-    """Boxes out of range, each alert with what it is believed for."""
+    """Return a sample of alerts for boxes out of range, each with the evidence for it."""
 
     def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         box, signals = chance.choice(ship.boxes), ("return_c", "supply_c", "power_on")
@@ -89,7 +89,7 @@ def alerts(ship: SampleShip, every_ms: float) -> Sample:
 
 
 def events(ship: SampleShip, every_ms: float) -> Sample:
-    """Boxes that are knocked."""
+    """Return a sample of events of boxes that are knocked."""
     place = WatchPlace(ship.origin.node, ship=ship.imo)
 
     def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
@@ -99,7 +99,7 @@ def events(ship: SampleShip, every_ms: float) -> Sample:
 
 
 def statements(ship: SampleShip, stream: str, every_ms: float) -> Sample:
-    """What the ship signs of `stream`: real signatures over a chain of records."""
+    """Return a sample of the ship's signatures of `stream`: real signatures over a chain of records."""
 
     def sample(rows: int) -> pa.RecordBatch:
         chance, key = random.Random(SEED), SigningKey.from_seed(bytes(32))
@@ -119,7 +119,7 @@ def statements(ship: SampleShip, stream: str, every_ms: float) -> Sample:
 
 
 def digests(readings: pa.RecordBatch) -> Sample:
-    """The lines of one window of these readings."""
+    """Return a sample of the lines of one window of these readings."""
     stamped = as_heard(readings)
     times = stamped.column(RECEIVED_AT)
     fold = DigestFold(times[0].as_py())
@@ -129,7 +129,7 @@ def digests(readings: pa.RecordBatch) -> Sample:
 
 
 def waiting(ship: SampleShip, streams: Mapping[str, float], every_ms: float) -> Sample:
-    """What the ship reports of what waits aboard, `streams` growing by so many records a second."""
+    """Return a sample of the ship's reports of what waits aboard, `streams` growing by so many records a second."""
 
     def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         since_ms, seconds = ship.begins_at_ms, (at_ms - ship.begins_at_ms) / 1000
@@ -140,7 +140,7 @@ def waiting(ship: SampleShip, streams: Mapping[str, float], every_ms: float) -> 
 
 
 def metrics(ship: SampleShip, links: tuple[str, ...], every_ms: float) -> Sample:
-    """The state of the ship's node: all that it counts, and gauges of so many links (`hq.satellite`)."""
+    """Return a sample of the state of the ship's node: all that it counts, and gauges of so many links (`hq.satellite`)."""
     metrics = Metrics(f"{ship.origin.node}.ship")
 
     def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
@@ -159,7 +159,7 @@ def metrics(ship: SampleShip, links: tuple[str, ...], every_ms: float) -> Sample
 
 
 def consumers(ship: SampleShip, rows_a_step: float, every_ms: float) -> Sample:
-    """Where the ship's watch stands: a record of each of its three streams at each of its steps."""
+    """Return a sample of the positions of the ship's watch: a record of each of its three streams at each of its steps."""
     names = (f"aboard/{ship.imo}", "containers", "ships")
     told_by = {names[0]: Origin("hq", ship.origin.generation)}
 

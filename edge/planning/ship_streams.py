@@ -26,12 +26,12 @@ from streams.model.identifiers import Origin
 
 MERGED_ROWS = LEVELS[-1].rows
 SAMPLE_ROWS = 1_024
-"""Of what is no reading of a box, so many records are measured at most; a longer block is reckoned to take as much a record."""
+"""Maximum number of measured records of a stream other than a box's readings; a longer block is reckoned to take as much a record."""
 METRICS_ROWS = 256
 WINDOW_ROWS = 1 << 16
 """So many readings at most are folded into lines of a digest."""
 GENERATION = 1 << 62
-"""As long in writing as any that a log opens."""
+"""Generation that is as long in writing as any that a log opens."""
 WATCHED = 3
 """Streams of which a ship's watch says where it stands, at each step."""
 
@@ -57,7 +57,7 @@ class _Kind:
 
 
 def flows_of(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings) -> list[Flow]:
-    """All streams that grow on this voyage."""
+    """Return all streams that grow on this voyage."""
     definitions, codec = Definitions(), BlockCodec()
     ship = _ship(settings, voyage, readings)
     lasts_s = voyage.sea_s + voyage.port_s
@@ -103,7 +103,7 @@ def _kinds(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadin
 
 
 def readings_wait(settings: ShipSettings) -> bool:
-    """Whether readings wait for port while the ship is at sea, and digests of them go over the satellite."""
+    """Return whether readings wait for port while the ship is at sea, and digests of them go over the satellite."""
     policy = settings.node.policy("satellite")
     return settings.headquarters is not None and policy.carries(DIGESTS) and not policy.carries(CONTAINERS)
 

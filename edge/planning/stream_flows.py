@@ -29,8 +29,8 @@ class Flow:
     offset: int = 0
 
     def gathered(self) -> float:
-        """How many records go in one transfer while nothing waits: as they are committed, readings and what is less urgent as they gather
-        (`streams/replication/sender.py`)."""
+        """Return how many records go in one transfer while nothing waits. They go as they are committed; readings and less urgent records
+        as they gather (`streams/replication/sender.py`)."""
         if self.lane < Lane.READINGS or not self.records_per_s:
             return self.together
         commits_per_s = self.records_per_s / self.together
@@ -38,15 +38,15 @@ class Flow:
         return max(self.together, min(LINGER_RECORDS, commits * self.together))
 
     def live_bytes(self, carrier: MessageCarrier) -> float:
-        """What a record takes on the link while nothing waits."""
+        """Return how many bytes a record takes on the link while nothing waits."""
         return self._bytes(carrier, max(1, round(self.gathered())))
 
     def backlog_bytes(self, carrier: MessageCarrier, waiting: float) -> float:
-        """What a record takes on the link when so many wait."""
+        """Return how many bytes a record takes on the link when so many wait."""
         return self._bytes(carrier, max(1, min(self.joined, round(waiting))))
 
     def stored_bytes(self) -> float:
-        """What a record takes on the ship's disk, its small blocks merged."""
+        """Return how many bytes a record takes on the ship's disk, its small blocks merged."""
         return self.block_bytes(self.joined) / self.joined
 
     def _bytes(self, carrier: MessageCarrier, records: int) -> float:
@@ -54,9 +54,8 @@ class Flow:
 
 
 def gathering_s(per_s: float, for_s: float, apart_s: float) -> float:
-    """How far apart on average what is gathered goes, of what comes `per_s` times a second at random: each waits `for_s` for more of its
-    kind, and until `apart_s` after what went last.
+    """Return the mean interval between transfers of gathered records, seconds. Records come `per_s` times a second at random. Each waits
+    `for_s` for more of its kind, and until `apart_s` after the last transfer.
 
-    The expectation of max(X + for_s, apart_s), X being exponential with mean 1/per_s.
-    """
+    The expectation of max(X + for_s, apart_s), X being exponential with mean 1/per_s."""
     return apart_s + exp(-per_s * (apart_s - for_s)) / per_s

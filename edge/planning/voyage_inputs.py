@@ -36,10 +36,10 @@ class PlannedVoyage:
 
     @property
     def sea_s(self) -> float:
-        """How long the ship is at sea."""
+        """Duration of the ship's time at sea."""
         return self.days_at_sea * DAY_S
 
     @property
     def port_s(self) -> float:
-        """How long the ship lies in port."""
+        """Duration of the ship's time in port."""
         return self.hours_in_port * HOUR_S

@@ -35,9 +35,10 @@ from streams.model.errors import Misuse
 from streams.model.identifiers import Origin
 
 UPGRADE_BYTES = 596
-"""What the WebSocket's upgrade takes, both ways."""
+"""Size of the WebSocket's upgrade, both ways, bytes."""
 TLS_BYTES = 6_230 if ssl.OPENSSL_VERSION_INFO >= (3, 5) else 4_090
-"""What TLS 1.3 takes before that where both show a certificate of `landfall certs`; OpenSSL 3.5 has post-quantum keys, 2 kB longer."""
+"""Size of the TLS 1.3 handshake before that, when both ends show a certificate of `landfall certs`, bytes; OpenSSL 3.5 has post-quantum
+keys, 2 kB longer."""
 _LINKS: tuple[LinkClass, LinkClass] = ("satellite", "port")
 """At sea, in port."""
 TRIED_ROWS = 1 << 16
@@ -55,7 +56,7 @@ class Planned:
 
 
 def plan(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings) -> Planned:
-    """The plan of this voyage. Raises Misuse where nobody says how quick a link is, or the ship has no port."""
+    """Return the plan of this voyage. Raises Misuse if the rate of a link is unknown, or the ship has no port."""
     rates = {link: _rate_bit_s(settings, voyage, link) for link in _links(settings, voyage)}
     definitions, flows = Definitions(), flows_of(settings, voyage, readings)
     at_sea, in_port = (_link(settings, voyage, flows, link, rates) for link in _LINKS)
@@ -74,7 +75,7 @@ def plan(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings
 
 
 def _links(settings: ShipSettings, voyage: PlannedVoyage) -> list[LinkClass]:
-    """The links the ship will have. Raises Misuse when there is none in port."""
+    """Return the links the ship will have. Raises Misuse when there is none in port."""
     if not settings.ports:
         raise Misuse("the settings name no port for the ship", hint="write a [[ports]] with its node and URL", code="ports_missing")
     return [*_LINKS] if settings.headquarters and voyage.satellite_share else ["port"]
@@ -94,7 +95,7 @@ def _rate_bit_s(settings: ShipSettings, voyage: PlannedVoyage, link: LinkClass) 
 def _link(
     settings: ShipSettings, voyage: PlannedVoyage, flows: Sequence[Flow], link: LinkClass, rates_bit_s: Mapping[LinkClass, int]
 ) -> Link:
-    """The link of this class; one that is never up where it has no rate."""
+    """Return the link of this class; one that is never up if it has no rate."""
     node, policy = settings.node, settings.node.policy(link)
     if link not in rates_bit_s:
         return Link(

@@ -70,7 +70,7 @@ class TellingWaiting:
         return await asyncio.shield(self._finding)
 
     async def run(self) -> None:
-        """Until cancelled. What fails on purpose is logged, and tried again the next time: a full disk, a log that can not be read now."""
+        """Run until cancelled. Expected failures are logged, and retried the next time: a full disk, a log that can not be read now."""
         while True:
             await asyncio.sleep(self._every_s)
             try:
@@ -89,7 +89,7 @@ class TellingWaiting:
             self._told = now
 
     def durable(self) -> Durable:
-        """What is ashore of this node's own, by any one's word."""
+        """Return what is ashore of this node's own records, by any node's report."""
         durable = self._node.links.durable_ashore()
         for stream, origins in (self._remembered or {}).items():
             for origin, ranges in origins.items():
@@ -97,13 +97,15 @@ class TellingWaiting:
         return durable
 
     def with_signed(self, at_home: Told, streams: Iterable[str]) -> Durable:
-        """What the homes of these streams have of this ship's own, by their word in a session (`at_home`) or signed. Reads the log."""
+        """Return what the homes of these streams have of this ship's own records, by their report in a session (`at_home`) or signed. Reads
+        the log."""
         for stream in streams:
             self._add_home(at_home.setdefault(stream, {}), stream)
         return at_home
 
     def _known_before(self, log: Log) -> dict[str, dict[Origin, RangeSet]]:
-        """What an earlier run of this node, or the stream's home, has said to be ashore; in whole runs, so up to one run too little."""
+        """Return what an earlier run of this node, or the stream's home, has reported to be ashore; in whole runs, so up to one run too
+        little."""
         found = {}
         for stream in log.streams():
             found[stream] = known_holdings.ashore(log, stream, {log.node, *self._node.settings.companions()})

@@ -40,7 +40,7 @@ _log = logging.getLogger("landfall.node")
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """What one window came to: the records to append, if any, and the Position behind what was received before its end (UTC ms)."""
+    """Result of one window: the records to append, if any, and the Position behind what was received before its end (UTC ms)."""
 
     from_at_ms: int
     until_at_ms: int
@@ -62,14 +62,14 @@ class Digesting:
         self._last: dict[str, int] | None = None
 
     def status(self) -> dict[str, Any]:
-        """For the crew: `every_h`; `wait`: whether readings wait, so that digests are made; `next_at_ms` (fleet time); `last`: window,
-        containers and readings of the last digest, or None."""
+        """Return the status for the crew: `every_h`; `wait`: whether readings wait, so that digests are made; `next_at_ms` (fleet time);
+        `last`: window, containers and readings of the last digest, or None."""
         now_ms = self._node.clock.now_ms()
         next_at_ms = (now_ms // self._every_ms + 1) * self._every_ms
         return {"every_h": self._every_h, "wait": bool(self._links.readings_wait()), "next_at_ms": next_at_ms, "last": self._last}
 
     async def run(self) -> None:
-        """Until cancelled. What fails on purpose, such as a full disk, is logged and tried again."""
+        """Run until cancelled. Expected failures, such as a full disk, are logged and retried."""
         while True:
             try:
                 if self._consumer is None:
@@ -81,11 +81,12 @@ class Digesting:
             await asyncio.sleep(LOOK_S)
 
     def _is_due(self) -> bool:
-        """Whether a window may have ended. While the clock is doubted none has: one that ended years ahead would be the last for years."""
+        """Return whether a window may have ended. While the clock is doubted none has: one that ended years ahead would be the last for
+        years."""
         return self._node.clock.now_ms() >= self._due_ms and not self._node.clock.doubted()
 
     async def _begun(self) -> Consumer:
-        """The consumer; before the very first window what was received before is passed over: it may be months, and long ashore."""
+        """Return the consumer. Before the very first window it skips earlier readings: they may be months old, and long ashore."""
         consumer, position = await asyncio.to_thread(self._taken_up, self._node.log, self._node.clock.now_ms())
         if position is not None:
             await self._node.append(consumer.with_position(position))
@@ -93,7 +94,7 @@ class Digesting:
         return consumer
 
     def _taken_up(self, log: Log, now_ms: int) -> tuple[Consumer, Position | None]:
-        """The consumer as an earlier run of this node left it; and where it is to begin, where there was none."""
+        """Return the consumer as an earlier run of this node left it; and where it is to begin, if there was none."""
         consumer = Consumer(log, DIGESTS, CONTAINERS)
         own = (batch for batch in log.topic_rows(DIGESTS, self._summary_topic()) if batch.origin.node == log.node)
         for told in (row.record.signals for batch in own for row in batch.rows()):
@@ -105,7 +106,7 @@ class Digesting:
         return consumer, self._read(consumer.position(), now_ms // self._every_ms * self._every_ms, now_ms, None).position
 
     async def _digest(self, consumer: Consumer, *, wait: bool) -> None:
-        """The digest of the next window that has ended; when there is none, the next look is due at the end of the present one."""
+        """Append the digest of the next window that has ended; when there is none, the next look is due at the end of the present one."""
         now_ms = self._node.clock.now_ms()
         window = await asyncio.to_thread(self._next, consumer.position(), now_ms, self._node.links.at_home() if wait else None)
         if window is None:
@@ -127,10 +128,9 @@ class Digesting:
             _log.info("a digest goes ashore: %s containers, %s readings that wait", f"{window.boxes:,}", f"{window.readings:,}")
 
     def _next(self, position: Position, now_ms: int, at_home: Told | None) -> _Window | None:
-        """The window of the first reading after `position`, or the one after the last digest's; None while it has not ended.
+        """Return the window of the first reading after `position`, or the one after the last digest's; None while it has not ended.
 
-        `at_home`: what homes say they have, where the digest reports the readings that wait.
-        """
+        `at_home`: what homes report that they have, where the digest reports the readings that wait."""
         first = next(self._unread(position), None)
         if first is None:
             return None
@@ -143,10 +143,9 @@ class Digesting:
         return self._read(position, until_ms, now_ms, None if at_home is None else self._telling.with_signed(at_home, (CONTAINERS,)))
 
     def _read(self, position: Position, until_ms: int, now_ms: int, durable: Durable | None) -> _Window:
-        """What was received after `position` and before `until_ms`, or is dated after `now_ms`.
+        """Return the window of the readings that were received after `position` and before `until_ms`, or are dated after `now_ms`.
 
-        It is folded when `durable` says what of it its home has.
-        """
+        It is folded when `durable` says what of it its home has."""
         fold = DigestFold(max(until_ms - self._every_ms, self._until_ms))
         ashore = (durable or {}).get(CONTAINERS, {})
         for batch in self._unread(position):
@@ -162,8 +161,8 @@ class Digesting:
         return _Window(fold.from_at_ms, until_ms, position, records, fold.boxes, fold.readings)
 
     def _unread(self, position: Position) -> Iterator[Batch]:
-        """What this node took in itself after `position`, under each of its generations in turn. Holes are passed over: nobody else has
-        what this node wrote and lost."""
+        """Yield the records that this node took in itself after `position`, under each of its generations in turn. Holes are passed over:
+        nobody else has what this node wrote and lost."""
         log = self._node.log
         for origin, ledger in sorted(log.ledger(CONTAINERS).items()):
             first = max(position[origin], ledger.floor)
@@ -179,7 +178,7 @@ class Digesting:
 
 
 def _without(rows: pa.RecordBatch, ashore: RangeSet) -> pa.RecordBatch:
-    """The rows whose offsets are not among these."""
+    """Return the rows whose offsets are not among these."""
     offsets = rows.column(OFFSET).to_numpy()
     gone = ashore.within(int(offsets[0]), int(offsets[-1]) + 1)
     if not gone:

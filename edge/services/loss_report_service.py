@@ -32,7 +32,7 @@ from streams.model.records import Record, to_batch
 
 REPORTS, DECISIONS = "reports", "decisions"
 GATHER_S = 1.0
-"""So long a draft waits for more of what fell together."""
+"""Time for which a draft waits for more boxes that fell together, seconds."""
 RETRY_S = 5.0
 PROBLEM_CHARS_MAX = 2_000
 _log = logging.getLogger(__name__)
@@ -91,13 +91,13 @@ class LossReports:
             return await self._append(made, said=said)
 
     async def standing(self) -> list[LossReport]:
-        """Every report as it stands, by incident and number."""
+        """Return every report as it stands, by incident and number."""
         async with self._one:
             await asyncio.to_thread(self._catch_up)
             return self._reports.reports()
 
     async def find(self, text: str) -> LossReport:
-        """A report as it stands, by its id or as `cargo.report.loss_report.ReportBook.find`. Raises Misuse (`report_unknown`) for
+        """Return a report as it stands, by its id or as `cargo.report.loss_report.ReportBook.find`. Raises Misuse (`report_unknown`) for
         none, or several."""
         async with self._one:
             await asyncio.to_thread(self._catch_up)
@@ -182,7 +182,7 @@ class LossReports:
         return self._reports.find(made[-1].body["report_id"])
 
     def _catch_up(self) -> None:
-        """Takes in what this ship's nodes have appended to `alerts` and `reports` since the last time."""
+        """Take in what this ship's nodes have appended to `alerts` and `reports` since the last time."""
         self._alerts.catch_up()
         unread = partial(self._unread, REPORTS)
         self._news = self._news or Bodies(self._node.log, REPORTS, own=self._hers, unread=unread)

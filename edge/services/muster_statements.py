@@ -32,7 +32,7 @@ class MusterStatements:
         self._due_at_ms = 0
 
     async def run(self) -> None:
-        """Until cancelled. What fails on purpose, such as a full disk, is logged and tried again."""
+        """Run until cancelled. Expected failures, such as a full disk, are logged and retried."""
         while True:
             try:
                 if self._links.readings_wait() and self._is_due():
@@ -42,7 +42,7 @@ class MusterStatements:
             await asyncio.sleep(LOOK_S)
 
     def _is_due(self) -> bool:
-        """Whether a statement may be due. While the clock is doubted none is: one from years ahead would be the last for years."""
+        """Return whether a statement may be due. While the clock is doubted none is: one from years ahead would be the last for years."""
         now_ms = self._node.clock.now_ms()
         return not now_ms < self._due_at_ms <= now_ms + STATED_EVERY_MS and not self._node.clock.doubted()
 
@@ -60,7 +60,8 @@ class MusterStatements:
         self._due_at_ms = now_ms + STATED_EVERY_MS
 
     def _last_at_ms(self, since_ms: int, until_ms: int) -> int | None:
-        """When this ship last stated its muster, if that was after `since_ms`. One of after `until_ms` is of a clock that was ahead."""
+        """Return when this ship last stated its muster, if that was after `since_ms`. One of after `until_ms` is of a clock that was
+        ahead."""
         rows = (row for batch in self._node.log.topic_rows(DIGESTS, self._topic) for row in batch.rows())
         stated = (row.received_at_ms for row in rows if STATEMENT in (row.record.body or {}))
         return max((at_ms for at_ms in stated if since_ms < at_ms <= until_ms), default=None)

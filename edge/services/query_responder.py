@@ -37,9 +37,9 @@ from streams.model.records import TOPIC as TOPIC_COLUMN
 from streams.row_subset import CARRIER, ROWS_MAX, pack, place_of
 
 ASKED_STREAMS = ("containers", kept_of("containers"), "events")
-"""What one container's span is: its readings, what thinning left of them, its events. Alerts are ashore already."""
+"""Streams of one container's span: its readings, what thinning left of them, its events. Alerts are ashore already."""
 PART_BYTES_MAX = 256 << 10
-"""Of one record of `answers`, as the rows are in memory; a single row may be larger."""
+"""Maximum size of one record of `answers`, as the rows are in memory, bytes; a single row may be larger."""
 ENVELOPE_BYTES = 2_048
 """Bytes of an answer without its records: their frames and acknowledgements, the signed statements on them, and the ship's own remarks."""
 CONSUMER = "asks"
@@ -52,7 +52,7 @@ Key = tuple[str, Origin]
 
 @dataclass(frozen=True, slots=True)
 class _Picked:
-    """What is to be sent to one ask, and what of it was sent before."""
+    """The rows to be sent to one ask, and those of it that were sent before."""
 
     parts: list[Record]
     records: int
@@ -109,7 +109,7 @@ class QueryResponder:
             unsubscribe()
 
     def _answers_before(self) -> list[Answer]:
-        """Every answer of this node, of whatever generation; what was sent with them is remembered."""
+        """Return every answer of this node, of whatever generation, and remember what was sent with them."""
         answers = []
         for topic, body in Bodies(self._node.log, CARRIER, own={self._node.log.node}).news():
             try:
@@ -147,7 +147,7 @@ class QueryResponder:
         return True
 
     def _asks(self, batches: Sequence[Batch], position: Position) -> Iterator[tuple[Ask, Position]]:
-        """Each question with the Position behind it."""
+        """Yield each question with the Position behind it."""
         for batch in batches:
             columns = (batch.records.column(name).to_pylist() for name in (OFFSET, TOPIC_COLUMN, BODY))
             for offset, topic, text in zip(*columns, strict=True):
@@ -173,8 +173,8 @@ class QueryResponder:
         return _Picked(parts, records, sent_before, self._carried_bytes(parts) if records <= RECORDS_MAX else 0)
 
     def _not_sent(self, batch: Batch, durable: Durable) -> Batch:
-        """The rows that no answer carried and their home is not known to have, whatever ports say. Others' stay out: the ship brings its
-        own."""
+        """Return the rows that no answer carried and that their home is not known to have, whatever ports report. Other nodes' rows stay
+        out: the ship brings its own."""
         gone = RangeSet(durable.get(batch.stream, {}).get(batch.origin, ()))
         gone.update(self._sent.get((batch.stream, batch.origin), ()))
         own = batch.origin.node == self._node.log.node
@@ -182,7 +182,7 @@ class QueryResponder:
         return Batch(batch.stream, batch.origin, batch.records.filter(pa.array(fresh)))
 
     def _carried_bytes(self, parts: Sequence[Record]) -> int:
-        """What the parts take as they travel: each is encoded as the log will."""
+        """Return how many bytes the parts take as they travel: each is encoded as the log will."""
         if not parts:
             return 0
         stamps = [pa.array([at], pa.int64()) for at in (0, 0, 0)]
@@ -214,7 +214,7 @@ class QueryResponder:
         return answered(ask, found, allowance, self._node.clock.now_ms(), WallClock().now_ms())
 
     def _still_unsent(self) -> list[_Unsent]:
-        """Those of which neither their home has said that it has them, nor who is at the other end of their link now."""
+        """Return those that have not arrived, by the reports of their home and of the node at the other end of their link now."""
         home, over = self._node.links.at_home().get(CARRIER, {}), self._node.links.status()
 
         def arrived(one: _Unsent) -> bool:
@@ -243,7 +243,7 @@ class QueryResponder:
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:
-    """The rows in parts that each fit one record."""
+    """Yield the rows in parts that each fit one record."""
     rows = batch.records
     if rows.num_rows > 1 and (rows.num_rows > ROWS_MAX or rows.nbytes > PART_BYTES_MAX):
         half = rows.num_rows // 2

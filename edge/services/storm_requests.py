@@ -26,12 +26,12 @@ class StormMode:
         self._metrics, self._intake, self._watching = node.metrics, intake, watching
         self._asking = StormRequests(node.settings.identity, rules)
         self.interval_s: int | None = None
-        """What is asked for now; None: nothing."""
+        """Interval that devices are asked for now, seconds; None: nothing."""
         self.roll_call: RollCall | None = None
         """The roll call made now in addition; None: none."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         await self._watching.taken_up()
         while True:
             request = self._asking.due(*await self._watching.asks())
@@ -47,7 +47,7 @@ class StormMode:
             await asyncio.sleep(LOOK_S)
 
     def status(self) -> dict[str, Any]:
-        """What is asked of devices now."""
+        """Return what is asked of devices now."""
         return {"interval_s": self.interval_s, "roll_call": msgspec.to_builtins(self.roll_call)}
 
     def _note_call(self, roll_call: RollCall | None) -> None:
