@@ -42,7 +42,7 @@ class Clerk:
         self.accepted = accepted
 
     def free_before_ms(self) -> int:
-        """The fleet may go on to just before this time (UTC ms): the next paper is due then and not accepted yet."""
+        """Return the time (UTC ms) just before which the fleet may go on: the next paper is due then and not accepted yet."""
         return self._papers[self.accepted].due_at_ms if self.accepted < len(self._papers) else NEVER_MS
 
     def run(self, now_ms: Callable[[], int], stop: threading.Event) -> None:

@@ -32,7 +32,7 @@ class Company:
 
 @dataclass(frozen=True, slots=True)
 class Goods:
-    """What a booking may hold: dry when `setpoint_c` is None; `un_number` and `imdg_class`, of the IMDG code, when dangerous."""
+    """Goods that a booking may hold: dry when `setpoint_c` is None; `un_number` and `imdg_class`, of the IMDG code, when dangerous."""
 
     name: str
     setpoint_c: float | None = None
@@ -63,7 +63,7 @@ PACKINGS = ("on pallets", "in cartons", "in crates", "shrink-wrapped")
 
 
 class CargoProvider(BaseProvider):
-    """What Faker lacks: goods as a packing list names them."""
+    """Provider of what Faker lacks: goods as a packing list names them."""
 
     def cargo(self, goods: str) -> str:
         """`camera lenses in crates, lot KT-4417`."""
@@ -79,7 +79,7 @@ class CargoWords:
         self._faker.add_provider(CargoProvider)
 
     def of(self, booking: int, goods: Goods) -> str:
-        """How the papers of booking number `booking` name `goods`: the same whatever was asked before."""
+        """Return how the papers of booking number `booking` name `goods`: the same whatever was asked before."""
         self._faker.seed_instance(f"{self._seed}/{booking}")
         return str(self._faker.cargo(goods.name))
 
@@ -92,7 +92,7 @@ class People:
         self._faker = Faker("en_US")
 
     def who(self, post: str) -> str:
-        """The name of who holds a post: `master 9999012`, `contact kanto-optics`."""
+        """Return the name of the holder of a post: `master 9999012`, `contact kanto-optics`."""
         self._faker.seed_instance(f"{self._seed}/{post}")
         return f"{self._faker.first_name()} {self._faker.last_name()}"
 
@@ -106,7 +106,7 @@ class Invention:
         self._taken, self._colours = taken, deque(_COLOURS)
 
     def customer(self, role: Role, ending: str = "") -> Company:
-        """Somebody's firm; with `ending` a family's, so named."""
+        """Return a person's firm; with `ending` a family's, so named."""
         while True:
             name = f"{self._faker.last_name()}{ending}" if ending else self._faker.company()
             if (identity := customer_id(name)) not in self._taken:
@@ -116,11 +116,11 @@ class Invention:
                 return Company(identity, name, colour, role)
 
     def carrier(self) -> str:
-        """A shipping company's family name, four plain letters at least."""
+        """Return a shipping company's family name, four plain letters at least."""
         return self._another(self._faker.last_name)
 
     def ship(self, carrier: str) -> str:
-        """A name for one of its ships."""
+        """Return a name for one of the carrier's ships."""
         return f"{carrier} {self._another(self._faker.first_name)}"
 
     def _another(self, make: Callable[[], str]) -> str:
@@ -148,7 +148,7 @@ class Companies:
 
 
 def companies(seed: int) -> Companies:
-    """The companies of `seed`: four by name, fifteen by Faker, all ids different."""
+    """Return the companies of `seed`: four by name, fifteen by Faker, all ids different."""
     invent = Invention(seed, {customer.id for customer in (DUCKWORKS, KANTO, MERLION, SOUTHERN)}).customer
     return Companies(
         tokyo=(KANTO, invent("shipper"), invent("shipper")),

@@ -213,14 +213,14 @@ class PublisherConnection:
             self._tell(f"{self.door.at} at {address(self.door.host, self.door.port)} does not answer as MQTT does ({why}); trying again")
 
     def _tell(self, what: str) -> None:
-        """Once per break, not once per try."""
+        """Report once per break, not once per try."""
         if not self._told:
             self._told = True
             self._report(what)
 
 
 def puback_ids(data: bytes) -> list[bytes]:
-    """The packet identifiers of PUBACK packets as MQTT 3.1.1 has them, 4 bytes each; none if there is anything else in `data`."""
+    """Return the packet identifiers of PUBACK packets as MQTT 3.1.1 has them, 4 bytes each; none if there is anything else in `data`."""
     count, rest = divmod(len(data), len(PUBACK))
     if rest or data[::4] + data[1::4] != PUBACK[:1] * count + PUBACK[1:2] * count:
         return []
@@ -228,7 +228,7 @@ def puback_ids(data: bytes) -> list[bytes]:
 
 
 def _connect_packet(door: IntakeDoor, client_id: str) -> bytes:
-    """A CONNECT with a clean session."""
+    """Return a CONNECT with a clean session."""
     flags, texts = 0x02, [client_id]
     if door.username:
         flags |= 0xC0

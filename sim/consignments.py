@@ -61,7 +61,7 @@ SYDNEY_SINGAPORE, SYDNEY_LONDON, SINGAPORE_LONDON = Passage(1, 1, 2), Passage(1,
 
 
 def consignments(of: Companies) -> tuple[Consignment, ...]:
-    """All that travels; the shares add up to 1. The ducks that stay aboard come third: `DUCKS_ABOARD`."""
+    """Return all consignments; the shares add up to 1. The ducks that stay aboard come third: `DUCKS_ABOARD`."""
     duck, tokyo, singapore, sydney, others = (DUCKWORKS,), of.tokyo, of.singapore, of.sydney, of.consignees
     return (
         Consignment("ducks for Singapore's shops", duck, of.duck_shops, "JPTYO", "SGSIN", (TOKYO_SINGAPORE,), 0.02, 3, DUCKS, ()),
@@ -83,7 +83,8 @@ DUCKS_ABOARD = 2
 
 
 def counts(groups: tuple[Consignment, ...], boxes: int) -> tuple[Ints, Ints]:
-    """Boxes and reefers of each consignment: `boxes` altogether, a fifth of them reefers, every consignment's least number kept."""
+    """Return the boxes and reefers of each consignment: `boxes` altogether, a fifth of them reefers, every consignment's least number
+    kept."""
     least = np.array([group.boxes_min for group in groups])
     number = least + _apportioned(np.array([group.share for group in groups]), boxes - int(least.sum()))
     chilled = np.where([bool(group.chilled) for group in groups], number, 0)
@@ -100,7 +101,7 @@ def _apportioned(weights: Floats, total: int) -> Ints:
 
 
 def bookings(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> tuple[list[Shipment], Ints]:
-    """All bookings, and for each box, in the order of the consignments, the index of its booking."""
+    """Return all bookings, and for each box, in the order of the consignments, the index of its booking."""
     number, reefers = counts(groups, boxes)
     made: list[Shipment] = []
     of_box: list[int] = []

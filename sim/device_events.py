@@ -16,7 +16,7 @@ from sim.stateless_random import Chance
 from sim.world import World
 
 HANDLED_HARD_SHARE = 0.5
-"""How many lifts give a shock above 2 g."""
+"""Share of lifts that give a shock above 2 g."""
 SEA_SHOCKS_PER_DAY = 0.07
 YARD_KNOCKS_MAX = 4
 """In one stay."""
@@ -34,7 +34,7 @@ class Happenings:
     signals: Mapping[str, Floats]
 
     def between(self, from_at_ms: int, until_at_ms: int) -> slice:
-        """Those with from <= time < until, as a slice of the arrays."""
+        """Return those with from <= time < until, as a slice of the arrays."""
         first, last = np.searchsorted(self.at_ms, [from_at_ms, until_at_ms])
         return slice(int(first), int(last))
 
@@ -48,7 +48,7 @@ class _Gathered:
         self._signals: list[dict[str, Floats]] = []
 
     def add(self, boxes: Ints, at_ms: Ints, **signals: Floats | float) -> None:
-        """One happening for each of `boxes` that has a time; `signals` are one value for all, or one for each."""
+        """Add one happening for each of `boxes` that has a time; `signals` are one value for all, or one for each."""
         happens = at_ms < NEVER_MS
         self._box.append(boxes[happens])
         self._at.append(at_ms[happens])
@@ -112,7 +112,7 @@ def _switches(spells: Spells, signal: str, within: float, gathered: _Gathered) -
 
 
 def _lifts(world: World, gathered: _Gathered) -> None:
-    """A lift begins with a jerk where the box stood and ends with a bump where it is set down."""
+    """Add the shocks of lifts: a lift begins with a jerk where the box stood and ends with a bump where it is set down."""
     chance, stages = world.chance, world.stages
     for column in range(1, stages.state.shape[1]):
         lifted = np.flatnonzero((stages.state[:, column] == StageState.SHIP) | (stages.state[:, column - 1] == StageState.SHIP))
@@ -126,7 +126,7 @@ def _lifts(world: World, gathered: _Gathered) -> None:
 
 
 def _knocks(world: World, gathered: _Gathered) -> None:
-    """At sea a shock above 2 g comes once in a fortnight and never reaches 3.5 g (DOMAIN.md 5)."""
+    """Add the shocks at sea: one above 2 g comes once in a fortnight and never reaches 3.5 g (DOMAIN.md 5)."""
     times, boxes = world.timeline, np.arange(len(world.boxes))
     days = (times.ends_at_ms - times.begins_at_ms) / DAY_MS
     for knock in range(3):
@@ -139,7 +139,7 @@ def _knocks(world: World, gathered: _Gathered) -> None:
 
 
 def _ashore(world: World, gathered: _Gathered) -> None:
-    """What moves boxes about a yard knocks them now and then, and every other truck does: above 2 g, never as hard as a fall."""
+    """Add the knocks of yard vehicles, which come at intervals, and of every other truck: above 2 g, never as hard as a fall."""
     chance, stages, often = world.chance, world.stages, world.knocks_per_day_ashore
     for column in range(stages.state.shape[1] - 1) if often else ():
         since, until = stages.starts_at_ms[:, column], stages.starts_at_ms[:, column + 1]

@@ -25,7 +25,7 @@ _WRONG = web.AppKey("wrong", WrongSecrets)
 
 
 class ClockControl(BaseModel):
-    """What `POST /control` takes."""
+    """Body that `POST /control` takes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     action: Literal["start", "pause", "resume", "speed", "jump"]
@@ -34,9 +34,9 @@ class ClockControl(BaseModel):
 
 
 def clock_door(clock: StoryClock, token: SecretStr | None, wrong: WrongSecrets) -> web.Application:
-    """The door of `clock`, which clients with `token` may change (None: nobody may). Errors are JSON `{"error", "hint", "code"}`: 400 for
-    what can not be read, 401 and 403 for who may not change it, 409 for what the story does not allow, 429 where too many wrong tokens
-    wait for their answer: `wrong` counts, reports and slows them."""
+    """Return the door of `clock`, which clients with `token` may change (None: nobody may). Errors are JSON `{"error", "hint", "code"}`:
+    400 for what can not be read, 401 and 403 for clients that may not change it, 409 for what the story does not allow. The status is 429
+    where too many wrong tokens wait for their answer: `wrong` counts, reports and slows them."""
     door = web.Application(client_max_size=4_096)
     door[_CLOCK], door[_WRONG] = clock, wrong
     if token is not None:

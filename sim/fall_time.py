@@ -15,10 +15,10 @@ GRAVITY_MS2 = 9.81
 
 
 def above_deck_m(tier: npt.ArrayLike) -> Floats:
-    """From the main deck up to a box that stands on this tier, or these, of the deck (82, 84, …)."""
+    """Return the height from the main deck up to a box that stands on this tier, or these, of the deck (82, 84, …)."""
     return np.asarray((np.asarray(tier) - DECK_TIER) / 2 * TIER_M + BELOW_M, dtype=np.float64)
 
 
 def fall_ms(height_m: npt.ArrayLike) -> Ints:
-    """How long a fall of this height, or these, lasts, rounded down; without the air's resistance."""
+    """Return how long a fall of this height, or these, lasts, rounded down; without the air's resistance."""
     return np.asarray(1_000 * np.sqrt(2 * np.asarray(height_m) / GRAVITY_MS2)).astype(np.int64)

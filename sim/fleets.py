@@ -53,7 +53,7 @@ WRONG_SETPOINTS_PER_DAY = 2 / 60 / 365.25
 STORM_EVERY_DAYS = 6.0
 STORM_MARGIN_MS = 12 * HOUR_MS
 WEATHERS: tuple[tuple[float, Weather], ...] = ((0.6, "rough"), (0.9, "severe"), (1.0, "extreme"))
-"""Of the storms so many are of this kind or a lesser."""
+"""Cumulative shares of the storms that are of each kind or a lesser."""
 LOSES_ABOVE_DEG, LOSES_SHARE, LOST_MAX = 20.0, 0.5, 500
 """Boxes go overboard in half of the storms in which a ship rolls more than that: far oftener than in life, so that a run has some."""
 FELT: tuple[tuple[float, Felt], ...] = ((0.6, "shock and fall"), (0.8, "shock"), (1.0, "nothing"))
@@ -90,7 +90,7 @@ SERVICES: tuple[tuple[str, ...], ...] = (
 )
 """Round voyages: after the last port comes the first again."""
 FLAGS = (("PA", "3E", 352), ("LR", "5L", 636), ("MH", "V7", 538), ("SG", "9V", 563))
-"""Where ships are registered, with what their call signs and their MMSI begin (ITU)."""
+"""States in which ships are registered, with the beginnings of their call signs and their MMSI (ITU)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Preset:
 
     @property
     def places(self) -> HearingPlaces:
-        """Who hears its boxes: the same for every seed."""
+        """Places that receive its boxes: the same for every seed."""
         called = {locode for service in SERVICES[: self.ships] for locode in service}
         ships = tuple(_imo(number) for number in range(self.ships))
         return HearingPlaces(ships, tuple(port for locode, port in HARBOURS.items() if locode in called))
@@ -128,7 +128,7 @@ class ShippingLine:
 
 
 def build_fleet(seed: int, preset: Preset, begins_at_ms: int) -> World:
-    """The world of `seed` with this fleet, DAYS long. Raises Misuse when a ship is too small for its boxes."""
+    """Return the world of `seed` with this fleet, DAYS long. Raises Misuse when a ship is too small for its boxes."""
     chance, invention, places = Chance(seed), Invention(seed, set()), preset.places
     carriers = _carriers(invention, min(preset.ships, CARRIERS_MAX))
     of_ship = [carriers[number % len(carriers)] for number in range(preset.ships)]
@@ -189,7 +189,7 @@ def _imo(number: int) -> str:
 
 
 def _carriers(invention: Invention, count: int) -> list[ShippingLine]:
-    """Of different names, and different first letters of them."""
+    """Return carriers of different names, and different first letters of them."""
     carriers: dict[str, ShippingLine] = {}
     while len(carriers) < count:
         name = invention.carrier()
@@ -209,7 +209,7 @@ def _ship(number: int, name: str, chance: Chance) -> SimulatedShip:
 
 
 def _round(number: int, ship: SimulatedShip, span: tuple[int, int], chance: Chance) -> SimulatedVoyage:
-    """The ship's round, from a port of its service on, until it calls at one after the world's end."""
+    """Return the ship's round, from a port of its service on, until it calls at one after the world's end."""
     begins_at_ms, ends_at_ms = span
     service = SERVICES[number % len(SERVICES)]
     at = number // len(SERVICES) % len(service)
@@ -232,7 +232,7 @@ def _way(source: str, target: str) -> SeaRoute:
 
 
 def _storms(number: int, calls: Sequence[PortCall], ends_at_ms: int, chance: Chance) -> Iterator[Storm]:
-    """One in STORM_EVERY_DAYS at sea on the average, each clear of the ports and of the others."""
+    """Yield one storm in STORM_EVERY_DAYS at sea on the average, each clear of the ports and of the others."""
     for left, reached in pairwise(calls):
         since, until = left.departs_at_ms + STORM_MARGIN_MS, min(reached.arrives_at_ms, ends_at_ms) - STORM_MARGIN_MS
         if until <= since:
@@ -251,7 +251,7 @@ def _storms(number: int, calls: Sequence[PortCall], ends_at_ms: int, chance: Cha
 def _consignments(
     times: Timeline, of_ship: Sequence[ShippingLine], shippers: Sequence[Company], consignees: Sequence[Company]
 ) -> Iterator[Consignment]:
-    """From each call to each later one of the voyage; most goes aboard at the first."""
+    """Yield the consignments from each call to each later one of the voyage; most goes aboard at the first."""
     for index, voyage in enumerate(times.voyages):
         sailing = [call for call in voyage.calls[:-1] if call.departs_at_ms < times.ends_at_ms]
         weights = [3.0 if call.number == 1 else 1.0 for call in sailing]
@@ -271,7 +271,7 @@ def _consignments(
 
 
 def _losses(stages: Stages, times: Timeline, chance: Chance) -> Iterator[SimulatedLoss]:
-    """The boxes of neighbouring outer stacks on deck, within a minute and a half in the worst of a storm."""
+    """Yield the losses of boxes of neighbouring outer stacks on deck, within a minute and a half in the worst of a storm."""
     for place, voyage in enumerate(times.voyages):
         for one in voyage.storms:
             key = _key(place, one)
@@ -288,7 +288,7 @@ def _losses(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Simulat
 
 
 def _topplings(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Toppled]:
-    """In hard storms that take no box: outermost boxes of a deck, fallen onto it within seconds. No box twice."""
+    """Yield the topplings in hard storms that take no box: outermost boxes of a deck, fallen onto it within seconds. No box twice."""
     down: set[int] = set()
     for place, voyage in enumerate(times.voyages):
         for one in voyage.storms:
@@ -318,7 +318,8 @@ def _where(key: int, chance: Chance) -> tuple[float, float]:
 
 
 def _from_the_side(stages: Stages, place: int, at_ms: int, where: tuple[float, float]) -> Ints:
-    """The boxes on deck of a ship then, the outermost stacks of one side and bay first, each from the top; `where`: bay and side, drawn."""
+    """Return the boxes on deck of a ship then, the outermost stacks of one side and bay first, each from the top; `where`: bay and side,
+    drawn."""
     boxes = np.arange(len(stages.state))
     column = stages.column_at(boxes, np.full(len(boxes), at_ms))
     slot = stages.slot[boxes, column]
@@ -334,7 +335,8 @@ def _from_the_side(stages: Stages, place: int, at_ms: int, where: tuple[float, f
 
 
 def _outages(places: HearingPlaces, times: Timeline, chance: Chance) -> Iterator[Outage]:
-    """Each ship's gateways: one of them every OUTAGE_EVERY_DAYS, for OUTAGE_MIN minutes; and those that die in a storm."""
+    """Yield the outages of each ship's gateways: one of them every OUTAGE_EVERY_DAYS, for OUTAGE_MIN minutes; and those that die in a
+    storm."""
     for place, voyage in enumerate(times.voyages):
         for one in voyage.storms:
             key = _key(place, one)
@@ -351,7 +353,7 @@ def _outages(places: HearingPlaces, times: Timeline, chance: Chance) -> Iterator
 
 
 def _numbers(cargo: Cargo, of_ship: Sequence[ShippingLine]) -> tuple[str, ...]:
-    """Of the carrier's own series; each box is of the carrier whose ship it sails with."""
+    """Return box numbers of the carrier's own series; each box is of the carrier whose ship it sails with."""
     owner = np.array([of_ship[group.legs[0].voyage].owner for group in cargo.groups])[cargo.consignment]
     numbers = np.empty(len(owner), dtype="U11")
     for one in np.unique(owner).tolist():

@@ -24,6 +24,6 @@ def container_numbers(owner: str, count: int, first_serial: int = 100_000) -> li
 
 
 def customer_id(name: str) -> str:
-    """A customer's id from its name: small letters, digits and single dashes, at most 40."""
+    """Return a customer's id from its name: small letters, digits and single dashes, at most 40."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40].rstrip("-")

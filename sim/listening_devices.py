@@ -67,7 +67,7 @@ class Listening:
                 yield readings
 
     def _uncalled(self, span: ReportSpan) -> Iterator[ReportSpan]:
-        """The span without those who are called meanwhile: their answers are their reports."""
+        """Yield the parts of the span without those who are called meanwhile: their answers are their reports."""
         call = self._called.get(span.intake)
         if call is None:
             yield span

@@ -41,11 +41,10 @@ def lose(trial: Trial, boxes: int, felt: Felt) -> None:
 
 
 def devices_fail(trial: Trial, share: float = 0.03, outages: float = 1.0) -> None:
-    """Every fault of devices and gateways at once: deaths (half of them of the battery, some in the worst hours), fading signals, blows in
-    port, and with the chance `outages` each an outage of a gateway and one that keeps its readings and sends them later.
+    """Add every fault of devices and gateways at once: deaths (half of them of the battery, some in the worst hours), fading signals, and
+    blows in port. With the chance `outages` each, add an outage of a gateway and one that keeps its readings and sends them later.
 
-    Repeats, wrong clocks and losses on the air are in every trial.
-    """
+    Repeats, wrong clocks and losses on the air are in every trial."""
     chance = trial.chance
     for box in np.flatnonzero(chance.random(trial.boxes) < share).tolist():
         begins, ends = (trial.storm_ms, trial.storm_ends_ms) if chance.random() < 0.4 else (BEGINS_MS, trial.ends_ms)
@@ -69,13 +68,13 @@ def devices_fail(trial: Trial, share: float = 0.03, outages: float = 1.0) -> Non
 
 
 def gateway_dies(trial: Trial) -> None:
-    """A gateway dies in the worst hours and stays dead."""
+    """Let a gateway die in the worst hours and stay dead."""
     since = trial.storm_ms + int(trial.chance.uniform(5, 60) * MINUTE_MS)
     trial.mute.append((int(trial.chance.integers(trial.gateways)), since, trial.ends_ms))
 
 
 def batteries_die(trial: Trial) -> None:
-    """Batteries of a tenth of the boxes on deck run out through the worst hours, of some without a word of it."""
+    """Run out the batteries of a tenth of the boxes on deck through the worst hours, of some without a warning."""
     deck = np.flatnonzero(trial.ship.on_deck & trial.ship.tracker & ~trial.ship.reefer)
     for box in trial.chance.choice(deck, max(1, len(deck) // 10), replace=False).tolist():
         trial.dies_ms[box] = int(trial.chance.uniform(trial.storm_ms, trial.storm_ends_ms))
@@ -84,7 +83,7 @@ def batteries_die(trial: Trial) -> None:
 
 
 def discharged_unlisted(trial: Trial) -> None:
-    """At the call boxes go ashore as listed, and a stack more that is on no list; the storm comes hours later."""
+    """Discharge boxes at the call as listed, and a stack more that is on no list; the storm comes hours later."""
     deck = [box for box in range(trial.boxes) if trial.ship.on_deck[box]]
     at = int(trial.chance.integers(0, len(deck) - 12))
     trial.listed_ashore = deck[at : at + 6]
@@ -92,7 +91,8 @@ def discharged_unlisted(trial: Trial) -> None:
 
 
 def stack_falls_aboard(trial: Trial, crushed: float = 0.0) -> None:
-    """A stack goes down and stays aboard: struck, fallen onto the deck, tilted, speaking on, but for the share `crushed` of trackers."""
+    """Let a stack go down and stay aboard: struck, fallen onto the deck, tilted, and still reporting, except for the share `crushed` of
+    trackers."""
     chance = trial.chance
     at_ms = trial.storm_ms + int(chance.uniform(15, 45) * MINUTE_MS)
     for box in _from_the_side(trial, int(chance.integers(2, 11))):

@@ -32,12 +32,12 @@ from sim.voyages import PortCall
 from sim.world import World
 
 LOAD_LIST_BEFORE_MS = 6 * HOUR_MS
-"""How long before a ship's arrival a port has its load list, ms."""
+"""Time before a ship's arrival at which a port has its load list, ms."""
 BOOKED_BEFORE_MS = 48 * HOUR_MS
 WRITING_MS = 15 * MINUTE_MS
-"""So long the clerk may take for a pile of boxes that changed hands: the fleet need not stand still for each."""
+"""Time that the clerk may take for a pile of boxes that changed hands, ms: the fleet need not stand still for each."""
 END_PLANNED_AFTER_MS = 24 * HOUR_MS
-"""So long after the boxes have sailed, their strippings are planned and the bookings' ends known: days before they come."""
+"""Time after the boxes have sailed at which their strippings are planned and the bookings' ends known, ms: days before they come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,8 @@ class Paper:
 
 
 def paperwork(world: World, pile_ms: int = HOUR_MS) -> list[Paper]:
-    """Every entry of the story, in the order in which it is written; what is due at one time is in the order of these lines.
-
-    Boxes that change hands pile up for `pile_ms` of fleet time before they are written down, which may take WRITING_MS.
-    """
+    """Return every entry of the story, in the order in which it is written; entries that are due at one time are in the order of these
+    lines. Boxes that change hands pile up for `pile_ms` of fleet time before they are written down, which may take WRITING_MS."""
     begins_at_ms, people = world.timeline.begins_at_ms, People(world.chance.seed)
     papers = [
         *(
@@ -92,7 +90,7 @@ def _ships(world: World, people: People) -> Iterator[Paper]:
 
 
 def _bookings(world: World) -> Iterator[Paper]:
-    """Each booking when it is made, its boxes' spans open; and again when the strippings are planned."""
+    """Yield each booking when it is made, its boxes' spans open; and again when the strippings are planned."""
     boxes, begins_at_ms = world.boxes, world.timeline.begins_at_ms
     ashore_at_ms = world.stages.begins(StageState.QUAY)
     in_order = np.argsort(boxes.booking, kind="stable")
@@ -129,8 +127,8 @@ def _booking(world: World, booking: Booked, mine: Ints, *, ended: bool) -> Booki
 
 
 def forgotten(world: World) -> Iterator[tuple[int, str, int, int]]:
-    """Which boxes come off and are on no discharge list: when (UTC ms), of which ship at which call, and the box. Where they stood nobody
-    stands when the ship sails."""
+    """Yield the boxes that come off and are on no discharge list: when (UTC ms), of which ship at which call, and the box. Nobody stands
+    where they stood when the ship sails."""
     share, fallen = world.forgotten_share, set(world.fallen)
     for index, voyage in enumerate(world.timeline.voyages if share else ()):
         for before, call in pairwise(voyage.calls):
@@ -146,8 +144,8 @@ def forgotten(world: World) -> Iterator[tuple[int, str, int, int]]:
 
 
 def _load_lists(world: World) -> Iterator[Paper]:
-    """One for each call within the story, drawn up from the bookings before the ship comes: it does not know what was lost at sea, nor
-    that some come off which it has forgotten."""
+    """Yield one list for each call within the story, drawn up from the bookings before the ship comes. The list does not know what was lost
+    at sea, nor that some boxes come off which it has forgotten."""
     left_on = {(ship, call, box) for _, ship, call, box in forgotten(world)}
     for index, voyage in enumerate(world.timeline.voyages):
         before: dict[str, Stowed] = {}
@@ -172,7 +170,7 @@ def _load_lists(world: World) -> Iterator[Paper]:
 
 
 def _aboard(world: World, voyage: int, call: PortCall) -> dict[str, Stowed]:
-    """What is aboard when the ship leaves `call`, by number."""
+    """Return what is aboard when the ship leaves `call`, by number."""
     calls = world.timeline.voyages[voyage].calls
     aboard = {}
     for box, column in _there(world, voyage, call):
@@ -191,14 +189,14 @@ def _aboard(world: World, voyage: int, call: PortCall) -> dict[str, Stowed]:
 
 
 def _declared(goods: Goods) -> tuple[Dangerous, ...]:
-    """What its shipper declared as dangerous: of most goods that it is none."""
+    """Return what its shipper declared as dangerous: of most goods that it is none."""
     if goods.un_number is None or goods.imdg_class is None:
         return ()
     return (Dangerous(goods.un_number, goods.imdg_class),)
 
 
 def _there(world: World, voyage: int, call: PortCall) -> list[tuple[int, int]]:
-    """The boxes aboard when the ship leaves `call`, each with the column of its stage."""
+    """Return the boxes aboard when the ship leaves `call`, each with the column of its stage."""
     boxes = np.arange(len(world.boxes))
     column = world.stages.column_at(boxes, np.full(len(boxes), call.departs_at_ms))
     there = np.flatnonzero((world.stages.state[boxes, column] == StageState.SHIP) & (world.stages.place[boxes, column] == voyage))
@@ -206,7 +204,7 @@ def _there(world: World, voyage: int, call: PortCall) -> list[tuple[int, int]]:
 
 
 def _custody(world: World, pile_ms: int) -> Iterator[Paper]:
-    """Who answers for each box. A loss is not known here."""
+    """Yield who answers for each box. A loss is not known here."""
     begins_at_ms = world.timeline.begins_at_ms
     for stage in world.stages.each():
         if stage.state in (StageState.QUAY, StageState.SHIP, StageState.ROAD):

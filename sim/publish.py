@@ -52,13 +52,13 @@ class Publisher:
         return self._links[intake].offer(topic.encode(), payload, ticket)
 
     def taken_acknowledgements(self) -> list[int]:
-        """The tickets acknowledged since the last call."""
+        """Return the tickets acknowledged since the last call."""
         taken = self._acknowledged.copy()
         self._acknowledged.clear()
         return taken
 
     def taken_requests(self) -> list[tuple[int, Request]]:
-        """What was asked of devices since the last call: at which intake (an index into the places), and what."""
+        """Return what was asked of devices since the last call: at which intake (an index into the places), and what."""
         taken = self._requests.copy()
         self._requests.clear()
         return taken

@@ -20,7 +20,7 @@ _DTYPES: dict[str, type[np.generic]] = {"bool": np.bool_, "int": np.int64, "floa
 
 
 def type_of(name: str) -> SignalType:
-    """What values of MEASURED and NOTED are."""
+    """Return the type of the values of MEASURED and NOTED."""
     return SIGNALS[name].type if name in SIGNALS else "float"
 
 
@@ -46,7 +46,7 @@ class SimulatedReadings:
         return len(self.heard_at_ms)
 
     def taken(self, which: Ints | Flags) -> SimulatedReadings:
-        """Those at these indices, or where `which` is true."""
+        """Return those at these indices, or where `which` is true."""
         return SimulatedReadings(
             heard_at_ms=self.heard_at_ms[which],
             at_ms=self.at_ms[which],
@@ -59,7 +59,7 @@ class SimulatedReadings:
 
 
 def concatenated(parts: Sequence[SimulatedReadings]) -> SimulatedReadings:
-    """All readings of `parts`, one part after the other."""
+    """Return all readings of `parts`, one part after the other."""
     ends = np.cumsum([0, *map(len, parts)]).tolist()
     signals: dict[str, Floats] = {}
     for name in (*MEASURED, *NOTED):
@@ -80,10 +80,8 @@ def concatenated(parts: Sequence[SimulatedReadings]) -> SimulatedReadings:
 
 
 def payloads(readings: SimulatedReadings, devices: Sequence[str], gateways: Sequence[str]) -> list[bytes]:
-    """The MQTT payload of each reading (docs/guide/payloads.md): UTF-8 JSON with `device`, `at`, `gateway` and the signals it carries.
-
-    `devices`: the device of each thing; `gateways`: the name of each.
-    """
+    """Return the MQTT payload of each reading (docs/guide/payloads.md): UTF-8 JSON with `device`, `at`, `gateway` and the signals it
+    carries. `devices`: the device of each thing; `gateways`: the name of each."""
     things, times = readings.thing.tolist(), readings.at_ms.tolist()
     rows: list[dict[str, Any]] = [{"device": devices[thing], "at": at_ms} for thing, at_ms in zip(things, times, strict=True)]
     for row, gateway in zip(rows, readings.gateway.tolist(), strict=True):

@@ -17,7 +17,7 @@ from landfall.system.text_files import ENCODING
 from streams.model.errors import Misuse
 
 COLUMNS = ("device", "Date", "Time_UTC", "Latitude", "Longitude", "Accuracy", "Temperature", "Humidity", "GForce", "Tilt", "Door", "Light")
-"""What the file must have: docs/guide/simulator.md."""
+"""Columns that the file must have: docs/guide/simulator.md."""
 OWNER = "SCHU"
 _NUMBERS = {
     "Latitude": "latitude_deg",
@@ -43,11 +43,9 @@ class Recorded:
 
 
 def read_recorded(path: Path) -> list[Recorded]:
-    """All rows in order of time, rows of one instant in the file's order; duplicates, gaps and sparse rows as they are.
-
-    Each device is given a valid container number, in order of its name. An accuracy that is no number (`cellid`) gives the source of the
-    position, and is kept as `position_source`. Raises Misuse when the file is missing, lacks a column, or a line does not read.
-    """
+    """Return all rows in order of time, rows of one instant in the file's order; duplicates, gaps and sparse rows as they are. Each device
+    is given a valid container number, in order of its name. An accuracy that is no number (`cellid`) gives the source of the position, and
+    is kept as `position_source`. Raises Misuse when the file is missing, lacks a column, or a line does not read."""
     rows = dict(_rows(path))
     devices = sorted({row["device"] for row in rows.values()})
     containers = {device: make_container(OWNER, 100_001 + number) for number, device in enumerate(devices)}
@@ -56,7 +54,7 @@ def read_recorded(path: Path) -> list[Recorded]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each row, and the number of the line on which it ends."""
+    """Yield each row, and the number of the line on which it ends."""
     try:
         text = path.read_bytes().decode(ENCODING)
     except OSError as problem:

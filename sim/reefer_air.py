@@ -36,16 +36,16 @@ AIR_J_K = 2e6
 """The air, its floor and lining of aluminium, and the outermost centimetre of the cartons [A]."""
 GOODS_KG = (12_000.0, 24_000.0)
 FROZEN_J_KG_K, CHILLED_J_KG_K = 2_000.0, 3_600.0
-"""Of meat and fish; of fruit (ASHRAE Handbook, Refrigeration, ch. 19)."""
+"""Specific heat of meat and fish; of fruit, J/(kg K) (ASHRAE Handbook, Refrigeration, ch. 19)."""
 RIPENS_W_KG = 0.015
 """Heat of respiration of fruit near 2 °C (the same)."""
 FLOW_W_K = {"chilled": 2_100.0, "frozen": 1_050.0}
-"""What the air blown through takes up: 6,000 m³/h at full speed."""
+"""Heat that the air blown through takes up, W/K: 6,000 m³/h at full speed."""
 FANS_W = {"chilled": 800.0, "frozen": 100.0}
 NET_W, NET_W_PER_C, NET_W_MIN, NET_W_MAX, HEATER_W = 9_900.0, 226.0, 1_000.0, 11_000.0, 4_000.0
 """The line through the three points above."""
 WEAK_SHARE = 0.1
-"""What a failing compressor still does."""
+"""Share of its power that a failing compressor still has."""
 DEFROST_W = 1_000.0
 """So much of the heaters' 5 kW gets past the coil into the box [A]."""
 MODULATES, BAND_C = 0.7, 0.2
@@ -64,8 +64,8 @@ NITROGEN_H = 18.0
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What is true of each reefer for good; arrays of one length. `warm_c`: by how much a defrost lifts the return sensor; `warmer_c`: the
-    air around it than that of its place; `breathes_pct_h` is 0 where nobody looks after the gases."""
+    """Lasting properties of each reefer; arrays of one length. `warm_c`: by how much a defrost lifts the return sensor; `warmer_c`: the air
+    around it than that of its place; `breathes_pct_h` is 0 where nobody looks after the gases."""
 
     setpoint_c: Floats
     frozen: Flags
@@ -82,7 +82,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class ReeferState:
-    """How the reefers stand at one instant: air and goods (°C), the heat the unit takes out (W; below 0 it heats), the gases (%)."""
+    """State of the reefers at one instant: air and goods (°C), the heat the unit takes out (W; below 0 it heats), the gases (%)."""
 
     air_c: Floats
     goods_c: Floats
@@ -104,8 +104,8 @@ class AirBlock:
 
 @dataclass(frozen=True, slots=True)
 class Forces:
-    """What drives a block, each (steps, reefers): what the unit is set to (°C), the share of a step that it runs, what it can do then, and
-    the sums that stay the same in a step whatever the air is."""
+    """Forces that drive a block, each (steps, reefers): what the unit is set to (°C), the share of a step that it runs, what it can do
+    then, and the sums that stay the same in a step whatever the air is."""
 
     setpoint_c: Floats
     runs: Floats
@@ -138,8 +138,9 @@ class Cooling:
         self._held: dict[int, AirBlock] = {}
 
     def told(self, box: Ints, at_ms: Ints) -> dict[str, Floats]:
-        """What these reefers (numbers among all boxes) report at these instants, by signal: air and setpoint (°C, 0.1), power, defrosting,
-        relative humidity of the return air (%), and of those whose gases are looked after O2 and CO2 (%); NaN for the others."""
+        """Return what these reefers (numbers among all boxes) report at these instants, by signal: air and setpoint (°C, 0.1), power,
+        defrosting, and relative humidity of the return air (%). Those whose gases are looked after report O2 and CO2 (%); NaN for the
+        others."""
         unit, chance = self._unit, self._world.chance
         reefer = self._reefer[box]
         air, heat, o2, co2 = self._inside(reefer, at_ms)
@@ -173,7 +174,8 @@ class Cooling:
         }
 
     def _inside(self, reefer: Ints, at_ms: Ints) -> tuple[Floats, Floats, Floats, Floats]:
-        """Of each reefer at each instant: air (°C), the heat taken out (W), and the gases (%; NaN where nobody looks after them)."""
+        """Return, of each reefer at each instant: air (°C), the heat taken out (W), and the gases (%; NaN where nobody looks after
+        them)."""
         number, past = np.divmod(at_ms - self._world.timeline.begins_at_ms, BLOCK_MS)
         step, within = np.divmod(past, STEP_MS)
         inside = np.empty((4, len(reefer)))
@@ -189,7 +191,7 @@ class Cooling:
         return inside[0], inside[1], inside[2], inside[3]
 
     def _block(self, number: int) -> AirBlock:
-        """The block with this number. Those before it are worked out first, from the nearest whose beginning is kept."""
+        """Return the block with this number. Those before it are worked out first, from the nearest whose beginning is kept."""
         if number in self._held:
             return self._held[number]
         before = self._held.get(number - 1)
@@ -203,7 +205,7 @@ class Cooling:
         return block
 
     def _made(self, number: int, standing: ReeferState) -> AirBlock:
-        """One block, stepped from how the reefers stand at its beginning."""
+        """Return one block, stepped from the state of the reefers at its beginning."""
         if number % KEPT_EVERY == 0:
             self._kept[number] = standing
         begins_at_ms = self._world.timeline.begins_at_ms + number * BLOCK_MS
@@ -227,7 +229,7 @@ class Cooling:
         return Forces(setpoint_c, runs, doors, can, with_goods, outside + with_goods, heat)
 
     def _outside_c(self, at_ms: Ints) -> Floats:
-        """The air around each reefer in each step that begins then, (steps, reefers), °C, as it was at the full hour."""
+        """Return the air around each reefer in each step that begins then, (steps, reefers), °C, as it was at the full hour."""
         stages, boxes = self._world.stages, self._boxes
         hours = at_ms[:: HOUR_MS // STEP_MS]
         row = (hours - self._world.timeline.begins_at_ms) // HOUR_MS
@@ -259,7 +261,7 @@ class Cooling:
 
 
 def _weather_c(world: World) -> Floats:
-    """The air at each full hour of the world and each of its places, (hours, places), °C."""
+    """Return the air at each full hour of the world and each of its places, (hours, places), °C."""
     times = world.timeline
     hours = np.arange(times.begins_at_ms, times.ends_at_ms + HOUR_MS, HOUR_MS, dtype=np.int64)
     weather = np.empty((len(hours), len(world.places.names)))

@@ -43,7 +43,8 @@ def power_off(world: World) -> Spells:
 
 
 def doors_open(world: World) -> Spells:
-    """With open doors, every box: while it is stuffed, while customs look into one in twenty that comes off, while it is stripped."""
+    """Return the spells of open doors of every box: while it is stuffed, while customs look into one in twenty that comes off, while it is
+    stripped."""
     chance, boxes = world.chance, np.arange(len(world.boxes))
     stuffed, stripped = world.boxes.stuffed_at_ms, world.boxes.stripped_at_ms
     opened = stuffed - (chance.between("stuffing", 20, 50, boxes) * MINUTE_MS).astype(np.int64)
@@ -56,7 +57,7 @@ def doors_open(world: World) -> Spells:
 
 
 def _customs(stages: Stages, chance: Chance, boxes: Ints) -> tuple[Ints, Ints]:
-    """Some hours after a box came ashore for the last time, on the quay: from when until when."""
+    """Return from when until when customs look, on the quay: some hours after a box came ashore for the last time."""
     ashore = np.zeros_like(stages.state, dtype=np.bool_)
     ashore[:, 1:] = (stages.state[:, :-1] == StageState.SHIP) & (stages.state[:, 1:] == StageState.QUAY)
     landed = np.where(ashore, stages.starts_at_ms, 0).max(axis=1)
@@ -67,7 +68,8 @@ def _customs(stages: Stages, chance: Chance, boxes: Ints) -> tuple[Ints, Ints]:
 
 
 def weak_compressor(world: World) -> Spells:
-    """With a compressor that hardly cools, some reefers of a fleet once: so often as `World.reefer_incidents_per_day` says, for WEAK_H."""
+    """Return the spells in which a compressor hardly cools, for some reefers of a fleet once: as often as `World.reefer_incidents_per_day`
+    says, for WEAK_H."""
     chance, boxes, times = world.chance, np.arange(len(world.boxes)), world.timeline
     span_ms = times.ends_at_ms - times.begins_at_ms
     comes = world.boxes.reefer & (chance.uniform("weak", boxes) < world.reefer_incidents_per_day * span_ms / DAY_MS)
@@ -101,10 +103,8 @@ def wrong_setpoints(world: World) -> WrongSetpoints:
 
 @dataclass(frozen=True, slots=True)
 class Defrosts:
-    """When reefers defrost: every 6, 8 or 12 h, for 20 to 40 min, by each one's own clock; those set to DEFROSTS_BELOW_C or more never.
-
-    Arrays of one length, one element a reefer: `boxes` are their numbers among all boxes, which seed their chance.
-    """
+    """Times at which reefers defrost: every 6, 8 or 12 h, for 20 to 40 min, by each one's own clock; those set to DEFROSTS_BELOW_C or more
+    never. Arrays of one length, one element a reefer: `boxes` are their numbers among all boxes, which seed their chance."""
 
     chance: Chance
     boxes: Ints
@@ -114,19 +114,19 @@ class Defrosts:
 
     @classmethod
     def of(cls, chance: Chance, boxes: Ints, setpoint_c: Floats) -> Defrosts:
-        """Those of these boxes."""
+        """Return those of these boxes."""
         every = DEFROST_EVERY_MS[(chance.uniform("defrost every", boxes) * len(DEFROST_EVERY_MS)).astype(np.int64)]
         phase = (chance.uniform("defrost phase", boxes) * every).astype(np.int64)
         return cls(chance, boxes, every, phase, setpoint_c < DEFROSTS_BELOW_C)
 
     def since_ms(self, reefers: Ints, at_ms: Ints) -> tuple[Ints, Ints]:
-        """How long ago the last one of each began at each instant, and how long that one takes; never by now: it took no time."""
+        """Return how long ago the last one of each began at each instant, and how long that one takes; never by now: it took no time."""
         every = self.every_ms[reefers]
         cycle, past = np.divmod(at_ms + self.phase_ms[reefers], every)
         return past, self._lasts_ms(reefers, cycle)
 
     def between(self, from_at_ms: int, until_at_ms: int) -> Spells:
-        """All that meet this time, which is no longer than six hours."""
+        """Return all that meet this time, which is no longer than six hours."""
         reefers = np.arange(len(self.boxes))
         first = (from_at_ms + self.phase_ms) // self.every_ms
         begins = [(first + nth) * self.every_ms - self.phase_ms for nth in (0, 1)]

@@ -25,10 +25,8 @@ SILENCE_S_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ReplayOutcome:
-    """What became of the rows: `read` = `published` = `acknowledged` when all went well; `repeats`: exact duplicates among them.
-
-    `containers`: rows per container number.
-    """
+    """Outcome of the rows: `read` = `published` = `acknowledged` when all went well; `repeats`: exact duplicates among them. `containers`:
+    rows per container number."""
 
     read: int
     published: int

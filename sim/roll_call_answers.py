@@ -28,7 +28,7 @@ class RollCallAnswers:
         self._made_until_ms = 0
 
     def hear(self, request: Request, at_ms: int) -> None:
-        """The node asks this; it is heard at `at_ms`."""
+        """Receive the node's request at `at_ms`."""
         hearers = np.flatnonzero(self._listens)
         hearers = hearers[self._trial.reached(np.full(len(hearers), at_ms), hearers, self._chance)]
         self._until_ms[hearers] = np.minimum(self._until_ms[hearers], at_ms)
@@ -40,7 +40,7 @@ class RollCallAnswers:
             self._until_ms[boxes] = at_ms + asked.holds_s * 1_000
 
     def answers(self, until_ms: int) -> list[Heard]:
-        """What they say from where the last call of this left off, before `until_ms`, in order of arrival at the node."""
+        """Return the boxes' messages from where the last call of this left off, before `until_ms`, in order of arrival at the node."""
         since_ms, self._made_until_ms = self._made_until_ms, max(self._made_until_ms, until_ms)
         if self._until_ms.max() <= since_ms:
             return []

@@ -14,7 +14,7 @@ ROLLING_DEG = 10.0
 """Roll beyond which a ship reports its motion every minute, degrees."""
 
 ROLL_PERIOD_S = (20.0, 32.0)
-"""Of container ships, one of each (DOMAIN.md 6)."""
+"""Range of the roll period of container ships, one of each, seconds (DOMAIN.md 6)."""
 PITCHES_A_ROLL = 2
 """A parametric roll builds where the ship meets the waves, and so pitches, twice in a roll (France et al., Marine Technology 2003)."""
 PITCH_SHARE = 0.2
@@ -27,7 +27,7 @@ BOXES_DIFFER_C = 0.6
 
 
 def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = KNOT_MS) -> Floats:
-    """A process in [0, 1) that is drawn again every `every_ms` and runs along half a cosine from draw to draw."""
+    """Return a process in [0, 1) that is drawn again every `every_ms` and runs along half a cosine from draw to draw."""
     if not len(at_ms):
         return np.empty(0)
     knot = at_ms // every_ms
@@ -39,7 +39,7 @@ def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = 
 
 
 def roll_amplitude_deg(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:
-    """How far a ship rolls to either side at each instant at most: below 0.5° at a berth, 2 to 8° at sea, more in its storms."""
+    """Return how far a ship rolls to either side at each instant at most: below 0.5° at a berth, 2 to 8° at sea, more in its storms."""
     ship = times.voyages[voyage]
     calm = 2.0 + 6.0 * smooth(chance, "sea state", voyage, at_ms) ** 2
     at_sea = calm
@@ -61,7 +61,7 @@ def motion(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> tuple[F
 
 
 def largest_swings(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> tuple[Floats, Floats]:
-    """Of roll and pitch, the largest to either side in the minute before each instant, degrees, with its sign."""
+    """Return, of roll and pitch, the largest to either side in the minute before each instant, degrees, with its sign."""
     seconds = (at_ms[:, None] - 1_000 * np.arange(WATCHED_S)).ravel()
     swings = (swing.reshape(-1, WATCHED_S) for swing in motion(chance, times, voyage, seconds))
     roll, pitch = (np.take_along_axis(swing, np.abs(swing).argmax(axis=1)[:, None], axis=1)[:, 0] for swing in swings)
@@ -84,7 +84,7 @@ def air_c(chance: Chance, latitude_deg: Floats, longitude_deg: Floats, at_ms: In
 
 
 def environment(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> dict[str, Floats]:
-    """What a ship's bridge reports at each instant, by signal; of roll and pitch the largest in the minute before."""
+    """Return what a ship's bridge reports at each instant, by signal; of roll and pitch the largest in the minute before."""
     ship = times.voyages[voyage]
     fix = ship.route.at(ship.along(at_ms))
     wind = wind_ms(chance, times, voyage, at_ms)
@@ -103,7 +103,7 @@ def environment(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> di
 
 
 def location(chance: Chance, ship: SimulatedVoyage, key: int, at_ms: Ints) -> dict[str, Floats]:
-    """What a ship's GNSS and gyro report at each instant, by signal: a position good to 10 m."""
+    """Return what a ship's GNSS and gyro report at each instant, by signal: a position good to 10 m."""
     fix = ship.route.at(ship.along(at_ms))
     speed_kn = ship.speed_kn(at_ms)
     speed_kn = speed_kn + np.where(speed_kn > 0.5, 0.3, 0.0) * chance.normal("speed", at_ms, key)
@@ -117,15 +117,15 @@ def location(chance: Chance, ship: SimulatedVoyage, key: int, at_ms: Ints) -> di
 
 
 def noons(ship: SimulatedVoyage, from_at_ms: int, until_at_ms: int) -> Ints:
-    """Every noon UTC within that time (UTC ms, the end not included) that finds the ship at sea, an hour from the berth at least."""
+    """Return every noon UTC within that time (UTC ms, the end not included) that finds the ship at sea, an hour from the berth at least."""
     first = -(-(from_at_ms - DAY_MS // 2) // DAY_MS)
     at_ms = np.arange(first * DAY_MS + DAY_MS // 2, until_at_ms, DAY_MS, dtype=np.int64)
     return at_ms[~(ship.moored(at_ms) | ship.moored(at_ms - HOUR_MS))]
 
 
 def noon_report(chance: Chance, ship: SimulatedVoyage, key: int, at_ms: Ints) -> dict[str, Floats]:
-    """What the bridge reports at noon: position and course, and since the last noon, or since the ship sailed, the distance run, the hours
-    it took and the mean speed."""
+    """Return what the bridge reports at noon: position and course, and since the last noon, or since the ship sailed, the distance run, the
+    hours it took and the mean speed."""
     sailed = np.array([call.departs_at_ms for call in ship.calls], dtype=np.int64)
     last = np.searchsorted(sailed, at_ms, "right") - 1
     since = np.maximum(at_ms - DAY_MS, sailed[last])

@@ -19,7 +19,7 @@ AVOIDED = ("suez", "northwest")
 
 @dataclass(frozen=True, slots=True)
 class RoutePoint:
-    """Where something is: degrees (WGS 84, longitude -180 to 180) and the course over ground in degrees, 0 to 360."""
+    """Place of a thing: degrees (WGS 84, longitude -180 to 180) and the course over ground in degrees, 0 to 360."""
 
     latitude_deg: Floats
     longitude_deg: Floats
@@ -44,7 +44,7 @@ class SeaRoute:
         return float(self.along_nm[-1])
 
     def at(self, nm: Floats) -> RoutePoint:
-        """Where one is after `nm` nautical miles, and on which course; the ends hold beyond them."""
+        """Return the place after `nm` nautical miles, and the course there; the ends hold beyond them."""
         vertex = np.clip(np.searchsorted(self.along_nm, nm, "right") - 1, 0, len(self.along_nm) - 2)
         return RoutePoint(
             np.interp(nm, self.along_nm, self.latitude_deg),
@@ -63,7 +63,7 @@ class SeaRoute:
 
 
 def normalised(longitude_deg: Floats) -> Floats:
-    """Longitudes brought into [-180, 180)."""
+    """Return longitudes brought into [-180, 180)."""
     return (longitude_deg + 180.0) % 360.0 - 180.0
 
 
@@ -77,7 +77,7 @@ def distance_nm(latitude_deg: Floats, longitude_deg: Floats, latitude2_deg: Floa
 
 @cache
 def sea_route(source: SimulatedPort, target: SimulatedPort) -> SeaRoute:
-    """The way by sea from berth to berth, avoiding `AVOIDED`. Needs no internet."""
+    """Return the way by sea from berth to berth, avoiding `AVOIDED`. Needs no internet."""
     found = searoute.searoute(
         [source.longitude_deg, source.latitude_deg], [target.longitude_deg, target.latitude_deg], restrictions=list(AVOIDED)
     )
@@ -86,7 +86,7 @@ def sea_route(source: SimulatedPort, target: SimulatedPort) -> SeaRoute:
 
 
 def joined(routes: Sequence[SeaRoute]) -> SeaRoute:
-    """One route after the other; each begins where the one before ends."""
+    """Return one route after the other; each begins where the one before ends."""
     return _route(
         np.concatenate([route.latitude_deg for route in routes]),
         np.concatenate([route.longitude_deg for route in routes]),

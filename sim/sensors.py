@@ -25,7 +25,7 @@ DAYS_HELD_MAX = 3
 GNSS_MISSED_SHARE = 0.05
 DECK_TIER = 82
 OF_SHIP = {"location": "NAV", "environment": "MET", "noon": "LOG"}
-"""What a ship reports, and what its device's name begins with."""
+"""Kinds of a ship's reports, each with the beginning of its device's name."""
 POSITION = ("latitude_deg", "longitude_deg", "accuracy_m")
 _HEARD = np.isin(np.arange(len(StageState)), (StageState.QUAY, StageState.SHIP, StageState.SHOP))
 """By state: whether an intake is within hearing."""
@@ -34,7 +34,7 @@ _HEARD = np.isin(np.arange(len(StageState)), (StageState.QUAY, StageState.SHIP, 
 CLOCK_ERROR_MS = 30 * SECOND_MS
 CLOCK_HOURS_OFF_SHARE = 0.01
 DRIFT_PPM_MAX = 100.0
-"""Of a crystal that nothing sets: 8.6 s a day."""
+"""Maximum drift of a crystal that nothing sets, ppm: 8.6 s a day."""
 DEATH_SHARE = 0.01
 REPEAT_SHARE = 0.006
 REPEAT_WITHIN_MS = 20 * SECOND_MS
@@ -46,7 +46,7 @@ class Faults:
 
     clock_offset_ms: Ints
     clock_drift_ppm: Floats
-    """How much faster its clock runs; from the world's beginning on."""
+    """Drift by which the device's clock runs faster, ppm; from the world's beginning on."""
     has_gnss: Flags
     dies_at_ms: Ints
     battery_fails: Flags
@@ -75,7 +75,8 @@ def faults_of(world: World) -> Faults:
 
 
 def gateway_of(world: World, boxes: Ints, state: Ints, place: Ints, slot: Ints) -> Ints:
-    """The gateway (an index into the world's) that hears each box in its stage: by its bay on a ship, by the box's own number on a quay."""
+    """Return the gateway (an index into the world's) that receives each box in its stage: by its bay on a ship, by the box's own number on
+    a quay."""
     group = (slot // 10_000 + 2) // 4
     zone = np.clip(group * SHIP_GATEWAYS // (world.hull.groups + 1), 0, SHIP_GATEWAYS - 1)
     yard = np.where(state == StageState.SHOP, QUAY_GATEWAYS - 1, boxes % (QUAY_GATEWAYS - 1))
@@ -127,10 +128,10 @@ class Sensors:
         self._of_ships_of: dict[int, SimulatedReadings] = {}
 
     def heard(self, from_at_ms: int, until_at_ms: int) -> SimulatedReadings:
-        """Every reading an intake hears with from <= time < until (UTC ms), in order of that time.
+        """Return every reading an intake receives with from <= time < until (UTC ms), in order of that time.
 
-        Not in it: readings nobody hears (on the road, under water, of dead devices) and those of before the story or after its end.
-        """
+        Not in it: readings that no intake receives (on the road, under water, of dead devices) and those of before the story or after its
+        end."""
         since = max(from_at_ms - self._reach_ms(from_at_ms, until_at_ms), self.world.timeline.begins_at_ms)
         parts = [self._reports(since, until_at_ms), self._happened(since, until_at_ms), *self._of_ships(since, until_at_ms)]
         made = self._delayed(concatenated(parts))
@@ -144,7 +145,7 @@ class Sensors:
         return replace(made.taken(row[order]), heard_at_ms=heard_at_ms[order], repeat=repeat[order])
 
     def payloads(self, readings: SimulatedReadings) -> list[bytes]:
-        """The MQTT payload of each reading."""
+        """Return the MQTT payload of each reading."""
         return payloads(readings, self.devices, self.world.places.gateways)
 
     def asked(self, span: ReportSpan, boxes: Ints) -> SimulatedReadings:
@@ -172,7 +173,7 @@ class Sensors:
         return made.taken(np.flatnonzero(~out)[np.argsort(at_ms[~out], kind="stable")])
 
     def _reach_ms(self, from_at_ms: int, until_at_ms: int) -> int:
-        """How long before it was heard a reading of this span may have been made."""
+        """Return how long before it was received a reading of this span may have been made."""
         back = (
             outage.until_at_ms - outage.from_at_ms + AFTER_OUTAGE_MS
             for outage in self.world.outages
@@ -181,7 +182,7 @@ class Sensors:
         return REPEAT_WITHIN_MS + max(back, default=0)
 
     def _delayed(self, made: SimulatedReadings) -> SimulatedReadings:
-        """Readings made during a gateway's outage are heard after it, if the device can still send them."""
+        """Return the readings with those made during a gateway's outage received after it, if the device can still send them."""
         for outage in self.world.outages:
             made = self._kept_back(made, outage)
         return made
@@ -199,8 +200,8 @@ class Sensors:
         return replace(made, heard_at_ms=heard_at_ms).taken(kept)
 
     def _repeats(self, made: SimulatedReadings) -> tuple[Ints, Ints]:
-        """Which of them their device sends twice, and when (UTC ms) it is heard again: some seconds later, if it then still can and to the
-        same intake."""
+        """Return which of them their device sends twice, and when (UTC ms) the repeat is received: some seconds later, if it then still can
+        and by the same intake."""
         chance = self.world.chance
         again = np.flatnonzero(chance.uniform("repeat", made.thing, made.at_ms) < REPEAT_SHARE)
         later = chance.between("repeat after", SECOND_MS, REPEAT_WITHIN_MS, made.thing[again], made.at_ms[again]).astype(np.int64)
@@ -209,7 +210,7 @@ class Sensors:
         return again[sends], heard_at_ms[sends]
 
     def _sends(self, thing: Ints, intake: Ints, at_ms: Ints) -> Flags:
-        """Whether the device of each thing is alive at that time and within hearing of the intake; ships' always are."""
+        """Return whether the device of each thing is alive at that time and within reach of the intake; ships' always are."""
         boxes = len(self.world.boxes)
         box = np.minimum(thing, boxes - 1)
         column = self.world.stages.column_at(box, at_ms)
@@ -218,7 +219,7 @@ class Sensors:
         return sends
 
     def _reports(self, since: int, until: int) -> SimulatedReadings:
-        """The regular reports of all boxes."""
+        """Return the regular reports of all boxes."""
         every = self.cadence.report_ms
         first = -((self._phase_ms - since) // every)
         count = -((self._phase_ms - until) // every) - first
@@ -250,7 +251,7 @@ class Sensors:
         return rests
 
     def _hears(self, box: Ints, column: Ints, at_ms: Ints) -> Flags:
-        """Whether an intake is within hearing and the device alive."""
+        """Return whether an intake is within reach and the device alive."""
         hears: Flags = _HEARD[self.world.stages.state[box, column]] & (at_ms < self.faults.dies_at_ms[box])
         return hears
 
@@ -285,7 +286,7 @@ class Sensors:
         }
 
     def _tilted(self, box: Ints, at_ms: Ints, column: Ints) -> dict[str, Floats]:
-        """What those report who lie on deck, until they are lifted off. Others have no word of how they stand."""
+        """Return what the boxes report that lie on deck, until they are lifted off. Others do not report how they stand."""
         down = np.flatnonzero(np.isin(box, list(self._lying)))
         if not len(down):
             return {}
@@ -295,8 +296,8 @@ class Sensors:
         return {"tilt_deg": _spread(np.array([one.lies_deg for one in of_each])[lies], down[lies], len(box))}
 
     def _cooled(self, box: Ints, at_ms: Ints, humidity_pct: Floats) -> dict[str, Floats]:
-        """What reefers report of their air, NaN for dry boxes but for their humidity. Once stripped and unplugged they report no more of
-        it."""
+        """Return what reefers report of their air, NaN for dry boxes except for their humidity. Once stripped and unplugged they report no
+        more of it."""
         cold = np.flatnonzero(at_ms < np.where(self.world.boxes.reefer, self.world.boxes.stripped_at_ms, 0)[box])
         told = self.cooling.told(box[cold], at_ms[cold])
         humidity_pct[cold] = told.pop("humidity_pct")
@@ -311,7 +312,7 @@ class Sensors:
         return np.round(2_900.0 + (sound - 2_900.0) * np.clip(left, 0.0, 1.0))
 
     def _damp_of(self, box: Ints, day: Ints) -> Floats:
-        """How much damper than usual that day is around each box, drawn from the standard normal distribution."""
+        """Return how much damper than usual that day is around each box, drawn from the standard normal distribution."""
         damp = np.empty(len(box))
         for one in range(int(day.min()), int(day.max()) + 1) if len(day) else ():
             if one not in self._damp:
@@ -322,7 +323,7 @@ class Sensors:
         return damp
 
     def _where(self, box: Ints, at_ms: Ints, column: Ints) -> tuple[Floats, Floats]:
-        """True latitude and longitude of each box, in degrees."""
+        """Return true latitude and longitude of each box, in degrees."""
         stages = self.world.stages
         place = stages.place[box, column]
         shop = (stages.state[box, column] == StageState.SHOP).astype(np.int64)
@@ -349,7 +350,7 @@ class Sensors:
         return self._of_boxes(box[heard], at_ms[heard], column[heard], signals)
 
     def _of_ships(self, since: int, until: int) -> list[SimulatedReadings]:
-        """What ships report with since <= time < until, a day after the other."""
+        """Return what ships report with since <= time < until, a day after the other."""
         times, parts = self.world.timeline, list[SimulatedReadings]()
         until = min(until, times.ends_at_ms)
         for day in range(since // DAY_MS, -(-until // DAY_MS)):
@@ -391,12 +392,12 @@ class Sensors:
 
 
 def _stands(chance: Chance, boxes: Ints, channel: str) -> Floats:
-    """How far from the middle of its quay, then of its shop, each box stands one way, degrees."""
+    """Return how far from the middle of its quay, then of its shop, each box stands one way, degrees."""
     return np.stack([away_deg * (2.0 * chance.uniform(channel, boxes, shop) - 1.0) for shop, away_deg in enumerate((0.004, 0.06))])
 
 
 def _make_room(days: dict[int, Any]) -> None:
-    """For one more, in the place of the one that was made first."""
+    """Make room for one more, in the place of the one that was made first."""
     while len(days) >= DAYS_HELD_MAX:
         days.pop(next(iter(days)))
 

@@ -49,7 +49,7 @@ class Cadence(SettingsTable):
     rolling_ms: int = Field(default=MINUTE_MS, gt=0)
 
     def with_reefers_every(self, interval_ms: int) -> Cadence:
-        """The same with reefers that report so often, at least as often as all do here, and a whole number of times within that."""
+        """Return the same with reefers that report so often, at least as often as all do here, and a whole number of times within that."""
         often = self.report_ms // interval_ms or 1
         more = {"dry_at_sea_every": self.dry_at_sea_every * often, "gnss_every": self.gnss_every * often}
         report_ms = self.report_ms // often
@@ -151,7 +151,7 @@ class SimSettings(WithCertificate):
             yield SettingsProblem(("intakes",), f"there is none at {', '.join(missing)}", "write an [[intakes]] for each")
 
     def story(self) -> str:
-        """What makes the story what it is, in words: how far it has come means something to this very story alone."""
+        """Return a description of what defines the story: its progress means something to this very story alone."""
         begins = datetime.fromtimestamp(self.begins_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
         listening = f", {self.listening:g} listening" if self.listening else ""
         often = f", reefers every {self.reefers_min} min" if self.reefers_min != 60 else ""
@@ -164,19 +164,19 @@ class SimSettings(WithCertificate):
         return STORY if self.preset == "story" else PRESETS[self.preset].places
 
     def world(self) -> World:
-        """What is simulated. Raises Misuse when a ship is too small for its boxes."""
+        """Return what is simulated. Raises Misuse when a ship is too small for its boxes."""
         if self.preset == "story":
             return build_world(self.seed, self.boxes, self.begins_at_ms)
         return build_fleet(self.seed, PRESETS[self.preset], self.begins_at_ms)
 
     def reporting(self) -> Cadence:
-        """How often everything in it reports."""
+        """Return how often everything in it reports."""
         if self.preset == "story":
             return CADENCES[self.cadence]
         return CADENCES[PRESETS[self.preset].cadence].with_reefers_every(self.reefers_min * MINUTE_MS)
 
     def doors(self) -> dict[str, IntakeDoor]:
-        """The intake of each place, `at` that place."""
+        """Return the intake of each place, `at` that place."""
         given = {one.at: one for one in self.intakes}
         return {name: given.get(name) or given["*"].model_copy(update={"at": name}) for name in self.places.names}
 

@@ -42,15 +42,13 @@ PORTS: dict[str, SimulatedPort] = {
 }
 """The ports of the story."""
 QUAYS: tuple[str, ...] = tuple(locode for locode, port in PORTS.items() if port.has_quay)
-"""Those of them with an intake of their own, in a fixed order."""
+"""Ports of the story with an intake of their own, in a fixed order."""
 
 
 @dataclass(frozen=True)
 class HearingPlaces:
-    """Who may hear a box in one world: its ships (IMO numbers, in the order of their voyages), then the quays (UN/LOCODEs).
-
-    A place is an index into `names`, a gateway one into `gateways`.
-    """
+    """Places that may receive a box in one world: its ships (IMO numbers, in the order of their voyages), then the quays (UN/LOCODEs). A
+    place is an index into `names`, a gateway one into `gateways`."""
 
     ships: tuple[str, ...]
     quays: tuple[SimulatedPort, ...]
@@ -61,7 +59,7 @@ class HearingPlaces:
         return *(f"ship/{imo}" for imo in self.ships), *(f"quay/{port.locode}" for port in self.quays)
 
     def quay_of(self, locode: str) -> int:
-        """The place of the quay of a port. Raises ValueError when the carrier has none there."""
+        """Return the place of the quay of a port. Raises ValueError when the carrier has none there."""
         return self.names.index(f"quay/{locode}")
 
     @cached_property

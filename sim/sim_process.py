@@ -112,7 +112,7 @@ class Simulation:
         self.teller.report(problem, outcome="tried again")
 
     def _standing(self) -> dict[str, Any]:
-        """Gauges as they stand now; nothing else."""
+        """Set the gauges as they stand now; return nothing else."""
         self.metrics.gauge("sim_behind_fleet_ms", self.clock.now_ms() - self._acknowledged_ms)
         self.metrics.gauge("sim_papers", self.clerk.accepted if self.clerk else 0)
         return {}

@@ -15,7 +15,7 @@ NOWHERE = -1
 
 
 class StageState(IntEnum):
-    """What is true of a box during a stage."""
+    """State of a box during a stage."""
 
     ABSENT = 0
     """Not in the story yet: its tracker is not heard."""
@@ -52,7 +52,7 @@ class Stages:
         self._used: Ints = np.ones(boxes, dtype=np.int64)
 
     def append(self, boxes: Ints, starts_at_ms: Ints, state: StageState, place: int = NOWHERE) -> None:
-        """A further stage of `boxes`. Raises ValueError when one would begin before its last one."""
+        """Append a further stage of `boxes`. Raises ValueError when one would begin before its last one."""
         column = self._used[boxes]
         if (self.starts_at_ms[boxes, column - 1] > starts_at_ms).any():
             raise ValueError(f"a stage ({state.name}) begins before the one before it")
@@ -62,12 +62,12 @@ class Stages:
         self._used[boxes] += 1
 
     def stow(self, boxes: Ints, voyage: int, slots: Ints) -> None:
-        """The slots of `boxes` on the ship of `voyage`."""
+        """Set the slots of `boxes` on the ship of `voyage`."""
         row, column = np.nonzero((self.state[boxes] == StageState.SHIP) & (self.place[boxes] == voyage))
         self.slot[boxes[row], column] = slots[row]
 
     def lose(self, box: int, at_ms: int) -> None:
-        """From `at_ms` the box is in the sea, whatever was to come."""
+        """Put the box in the sea from `at_ms` on, whatever was to come."""
         column = int((self.starts_at_ms[box] <= at_ms).sum())
         self.starts_at_ms[box, column:] = NEVER_MS
         self.state[box, column:] = StageState.ABSENT
@@ -77,17 +77,17 @@ class Stages:
         self._used[box] = column + 1
 
     def column_at(self, boxes: Ints, at_ms: Ints) -> Ints:
-        """Which stage each box is in at each instant: a column of the arrays."""
+        """Return which stage each box is in at each instant: a column of the arrays."""
         begun: Ints = (self.starts_at_ms[boxes] <= at_ms[:, None]).sum(axis=1)
         return begun - 1
 
     def begins(self, state: StageState) -> Ints:
-        """When each box first enters `state`, UTC ms; NEVER_MS when it never does. (boxes,)"""
+        """Return when each box first enters `state`, UTC ms; NEVER_MS when it never does. (boxes,)"""
         first: Ints = np.where(self.state == state, self.starts_at_ms, NEVER_MS).min(axis=1)
         return first
 
     def each(self) -> Iterator[Stage]:
-        """Every stage but absence, box by box, in order of time."""
+        """Yield every stage but absence, box by box, in order of time."""
         for box, column in np.argwhere((self.starts_at_ms < NEVER_MS) & (self.state != StageState.ABSENT)).tolist():
             until_at_ms = int(self.starts_at_ms[box, column + 1]) if column + 1 < STAGES_MAX else NEVER_MS
             state, place, slot = int(self.state[box, column]), int(self.place[box, column]), int(self.slot[box, column])

@@ -22,7 +22,7 @@ class Chance:
     seed: int
 
     def uniform(self, channel: str, first: Ints, second: Ints | int = 0) -> Floats:
-        """Numbers in [0, 1), one for each pair of keys; arrays broadcast. Good for simulation, not for secrets."""
+        """Return numbers in [0, 1), one for each pair of keys; arrays broadcast. Good for simulation, not for secrets."""
         bits = self._bits(channel, first, second)
         bits >>= np.uint64(11)
         drawn = bits.astype(np.float64)
@@ -30,7 +30,7 @@ class Chance:
         return drawn
 
     def normal(self, channel: str, first: Ints, second: Ints | int = 0) -> Floats:
-        """Numbers of the standard normal distribution (Box-Muller), one for each pair of keys."""
+        """Return numbers of the standard normal distribution (Box-Muller), one for each pair of keys."""
         radius, angle = self.uniform(channel, first, second), self.uniform(channel + "'", first, second)
         np.log1p(np.negative(radius, out=radius), out=radius)
         radius *= -2.0
@@ -40,7 +40,7 @@ class Chance:
         return angle
 
     def between(self, channel: str, low: float, high: float, first: Ints, second: Ints | int = 0) -> Floats:
-        """Numbers spread evenly over [low, high), one for each pair of keys."""
+        """Return numbers spread evenly over [low, high), one for each pair of keys."""
         return low + (high - low) * self.uniform(channel, first, second)
 
     def shuffled(self, channel: str, count: int) -> Ints:
@@ -63,12 +63,12 @@ def _start(seed: int, channel: str) -> np.uint64:
 
 @lru_cache(maxsize=4_096)
 def _mixed_alone(seed: int, channel: str, second: int) -> np.uint64:
-    """Of a key that is the same for all."""
+    """Return the mixed bits of a key that is the same for all."""
     return np.uint64(_mixed(np.array([second], dtype=np.int64).view(np.uint64) + _start(seed, channel))[0])
 
 
 def _mixed(bits: _Bits) -> _Bits:
-    """The finishing step of SplitMix64 (Steele, Lea, Flood 2014), in place."""
+    """Apply the finishing step of SplitMix64 (Steele, Lea, Flood 2014), in place."""
     bits += np.uint64(0x9E3779B97F4A7C15)
     moved = np.empty_like(bits)
     for shift, factor in _STEPS:

@@ -29,7 +29,7 @@ SIGNALS = (
     "o2_pct",
     "co2_pct",
 )
-"""What a box reports, in the order in which a poorer device has it: one of four signals sends the first four."""
+"""Signals that a box reports, in the order in which a poorer device has them: one of four signals sends the first four."""
 _JITTER_MS = 2_000
 
 
@@ -78,7 +78,7 @@ def box_readings(steady: Steady, seed: int = 7, voyage: int = 0) -> pa.RecordBat
 
 
 def ship_readings(imo: str, begins_at_ms: int, reports: int, interval_ms: int, seed: int = 7) -> pa.RecordBatch:
-    """A ship's own log: every `interval_ms` its location, and with it what its bridge sees of sea and air."""
+    """Return a ship's own log: every `interval_ms` its location, and with it what its bridge sees of sea and air."""
     rng = np.random.default_rng(seed)
     at: Ints = begins_at_ms + np.arange(reports, dtype=np.int64) * interval_ms
     hours, roll = (at - begins_at_ms) / HOUR_MS, rng.normal(0, 3, reports)
@@ -121,7 +121,7 @@ def _batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
 
 
 def _signals(hours: Floats, steady: Steady, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-    """All of them, whichever are sent: fewer signals are the same readings without the rest."""
+    """Return all signals, whichever are sent: fewer signals are the same readings without the rest."""
     shape = (steady.reports, steady.boxes)
     pace = float(np.sqrt(steady.interval_ms / HOUR_MS))
     setpoint = np.tile(rng.choice([-18.0, 2.0, 4.0, 13.5], steady.boxes), (steady.reports, 1))

@@ -32,7 +32,7 @@ class Storm:
     roll_deg: tuple[float, ...]
 
     def roll_at(self, at_ms: Ints) -> Floats:
-        """The largest roll in the minute around each instant, degrees."""
+        """Return the largest roll in the minute around each instant, degrees."""
         return np.interp((at_ms - self.at_ms) / HOUR_MS, self.hours, self.roll_deg)
 
     def wind_at(self, at_ms: Ints) -> Floats:

@@ -21,8 +21,8 @@ JUMP_BEFORE_MS = 30 * SECOND_MS
 """A jump ends so long before its chapter begins."""
 LEAD_WALL_S = 1.5
 LEAD_MS_MIN, LEAD_MS_MAX = 2 * SECOND_MS, 18 * 60 * SECOND_MS
-"""How far the clock may be ahead of what is acknowledged: that of the wall, within these bounds of fleet time. A reading is received at
-most so late, less than `cargo.loss.event_time.SOUND_MS`: beyond that its device's clock would be taken for one that fell back."""
+"""Bounds of fleet time within which the clock may be ahead, by that of the wall, of what is acknowledged, ms. A reading is received at most
+so late, less than `cargo.loss.event_time.SOUND_MS`: beyond that its device's clock would be taken for one that fell back."""
 
 ClockState = Literal["running", "paused", "jumping", "waiting", "ended"]
 
@@ -58,7 +58,7 @@ class SustainedPace:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a person has set and what a restart keeps."""
+    """Settings that a person makes and a restart keeps."""
 
     speed: float
     paused: bool
@@ -87,7 +87,7 @@ class StoryClock:
         self._held = hold
 
     def now_ms(self) -> int:
-        """The fleet's time, UTC ms."""
+        """Return the fleet's time, UTC ms."""
         with self._lock:
             return int(self._now())
 
@@ -108,7 +108,7 @@ class StoryClock:
             self._limit_ms = max(float(acknowledged_ms + self._lead_ms()), now)
 
     def start(self) -> None:
-        """The hold ends: time goes on as set, a paused story stays paused. Changes nothing when there is no hold."""
+        """End the hold: time goes on as set, a paused story stays paused. Changes nothing when there is no hold."""
         with self._lock:
             self._settle()
             self._held = False
@@ -127,7 +127,7 @@ class StoryClock:
             self._paused = False
 
     def change_speed(self, speed: float) -> None:
-        """From now on `speed` times as fast as the wall's clock; a paused clock stays paused. Raises Misuse beyond SPEED_MAX."""
+        """Run from now on `speed` times as fast as the wall's clock; a paused clock stays paused. Raises Misuse beyond SPEED_MAX."""
         if not 0 < speed <= SPEED_MAX:
             raise Misuse(f"a speed is above 0 and at most {SPEED_MAX:,.0f}, not {speed:g}", code="speed_invalid")
         with self._lock:
@@ -187,7 +187,7 @@ class StoryClock:
         return not self._held and (self._target_ms is not None or not self._paused)
 
     def _free(self) -> float:
-        """What the time would be if nothing held it."""
+        """Return what the time would be if nothing held it."""
         if not self._running():
             return self._fleet_at_ms
         return self._fleet_at_ms + (self._wall.monotonic_s() - self._at_s) * 1_000 * self._effective()
@@ -196,7 +196,8 @@ class StoryClock:
         return max(self._fleet_at_ms, min(self._free(), self._stop_ms()))
 
     def _stop_ms(self) -> float:
-        """What time can not pass as things stand: a hold, what is acknowledged and a little, the end of the jump, the story's end."""
+        """Return what time can not pass as things stand: a hold, what is acknowledged and a little, the end of the jump, the story's
+        end."""
         if self._held:
             return self._fleet_at_ms
         return max(self._fleet_at_ms, min(self._limit_ms, self._ends_at_ms, float("inf") if self._target_ms is None else self._target_ms))
@@ -216,7 +217,7 @@ class StoryClock:
         self._fleet_at_ms, self._at_s = self._now(), self._wall.monotonic_s()
 
     def _land(self, wall_s: float) -> None:
-        """A jump ends: the speed is again the one that was set."""
+        """End a jump: the speed is again the one that was set."""
         if self._target_ms is not None:
             self._target_ms = None
             self._pace = SustainedPace(self._speed, wall_s)

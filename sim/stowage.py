@@ -19,7 +19,7 @@ BOXES_PER_GROUP = 84
 
 
 class StackType(Enum):
-    """What a stack is for: boxes of 20 feet, of 40 feet, reefers (40 feet, with plugs), or the stern's own outboard stacks."""
+    """Use of a stack: boxes of 20 feet, of 40 feet, reefers (40 feet, with plugs), or the stern's own outboard stacks."""
 
     TWENTY = "20"
     FORTY = "40"
@@ -58,13 +58,13 @@ class Hull:
         return range(1 - across % 2, across + 1 - across % 2)
 
     def slots(self, bay: int, row: int, *, deck: bool, tiers: int | None = None) -> tuple[int, ...]:
-        """Those of a stack, the lowest first."""
+        """Return the slots of a stack, the lowest first."""
         first, count = (FIRST_DECK_TIER, self.deck_tiers) if deck else (FIRST_HOLD_TIER, self.hold_tiers)
         return tuple(slot_code(bay, row, first + 2 * tier) for tier in range(tiers or count))
 
 
 def slot_code(bay: int, row: int, tier: int) -> int:
-    """A slot as a number whose seven digits are `BBBRRTT`. Raises ValueError when a part is out of range."""
+    """Return a slot as a number whose seven digits are `BBBRRTT`. Raises ValueError when a part is out of range."""
     if not (1 <= bay <= 999 and 0 <= row <= 99 and 2 <= tier <= 98):
         raise ValueError(f"bay 1 to 999, row 0 to 99, tier 2 to 98, not {bay}, {row}, {tier}")
     return bay * 10_000 + row * 100 + tier
@@ -76,12 +76,12 @@ def slot_text(code: int) -> str:
 
 
 def groups_of(boxes: int) -> int:
-    """How many groups of bays a ship has in a fleet of `boxes`: even, so that the stern's is one of 40 feet."""
+    """Return how many groups of bays a ship has in a fleet of `boxes`: even, so that the stern's is one of 40 feet."""
     return max(GROUPS_MIN, boxes // BOXES_PER_GROUP // 2 * 2)
 
 
 def stacks_of(hull: Hull) -> list[Stack]:
-    """All stacks of a ship, from bow to stern: odd groups hold boxes of 20 feet, even ones of 40; the last group is the stern's."""
+    """Return all stacks of a ship, from bow to stern: odd groups hold boxes of 20 feet, even ones of 40; the last group is the stern's."""
     stacks: list[Stack] = []
     for group in range(1, hull.groups + 1):
         if group % 2:
@@ -103,7 +103,7 @@ def stacks_of(hull: Hull) -> list[Stack]:
 
 
 def sockets_of(hull: Hull) -> dict[int, tuple[int, ...]]:
-    """The slots with a reefer socket of each bay that has any, and no others have one."""
+    """Return the slots with a reefer socket of each bay that has any, and no others have one."""
     sockets: dict[int, tuple[int, ...]] = {}
     for stack in stacks_of(hull):
         if stack.kind is StackType.REEFER:
@@ -128,10 +128,8 @@ class StowagePlan:
         self.free[StackType.STERN].sort(key=lambda stack: -stack.slots[0])
 
     def stow(self, boxes: Mapping[tuple[StackType, str], Sequence[int]]) -> dict[int, int]:
-        """A slot for every box, given by (kind of stack, port of discharge); stacks are filled from below.
-
-        Raises Misuse when the ship is too small for them.
-        """
+        """Return a slot for every box, given by (kind of stack, port of discharge); stacks are filled from below. Raises Misuse when the
+        ship is too small for them."""
         slots: dict[int, int] = {}
         for (kind, port), indices in boxes.items():
             waiting = list(indices)
@@ -150,6 +148,6 @@ class StowagePlan:
         return slots
 
     def clear(self, port: str) -> None:
-        """All boxes for `port` have gone ashore: their stacks are free again."""
+        """Free the stacks of all boxes for `port`, which have gone ashore."""
         for stack in self.taken.pop(port, []):
             self.free[stack.kind].append(stack)

@@ -16,14 +16,13 @@ PIECE_BOX_MS = 24_000 * HOUR_MS
 
 
 def piece_ms(boxes: int) -> int:
-    """How much of a world with so many boxes is made at once, in ms; pieces begin at whole multiples of it, so that a restart makes the
-    same ones.
-    """
+    """Return how much of a world with so many boxes is made at once, in ms; pieces begin at whole multiples of it, so that a restart makes
+    the same ones."""
     return next((piece for piece in PIECES_MS if boxes * piece <= PIECE_BOX_MS), PIECES_MS[-1])
 
 
 class Outlet(Protocol):
-    """Where messages go: `Publisher`, or a fault of one in a test."""
+    """Receiver of messages: `Publisher`, or a fault of one in a test."""
 
     def offer(self, intake: int, topic: str, payload: bytes, ticket: int) -> bool:
         """See `Publisher.offer`."""

@@ -46,7 +46,7 @@ ON_THE_WAY_MS = 5_000
 
 @dataclass(frozen=True)
 class TrialShip:
-    """Who stands where; arrays of one length, one element a box. `habit_ms`: how often it reports at sea out of storms."""
+    """Boxes by place on the ship; arrays of one length, one element a box. `habit_ms`: how often it reports at sea out of storms."""
 
     numbers: tuple[str, ...]
     slots: tuple[Slot, ...]
@@ -71,7 +71,7 @@ class TrialMessages:
     signals: list[dict[str, Value]] = field(default_factory=list)
 
     def add(self, box: int, at_ms: float, **signals: Value) -> None:
-        """One message of `box` at that instant (UTC ms)."""
+        """Add one message of `box` at that instant (UTC ms)."""
         self.at_ms.append(np.array([int(at_ms)], dtype=np.int64))
         self.box.append(np.array([box], dtype=np.int64))
         self.signals.append(signals)
@@ -131,11 +131,11 @@ class Trial:
 
     @property
     def gateways(self) -> int:
-        """How many gateways hear the ship's boxes."""
+        """Number of gateways that receive the ship's boxes."""
         return int(self.ship.gateway.max()) + 1
 
     def entries(self) -> Iterator[Entry]:
-        """What headquarters sends the ship: two ports, the list it sails with and the one of the call."""
+        """Yield what headquarters sends the ship: two ports, the list it sails with and the one of the call."""
         first = tuple(self._stowed(box) for box in range(self.boxes))
         off = set(self.listed_ashore)
         second = tuple(stowed for box, stowed in enumerate(first) if box not in off)
@@ -150,7 +150,8 @@ class Trial:
             yield Entry("load_list", listed.id, 1, BEGINS_MS, "clerk", listed)
 
     def heard(self) -> list[Heard]:
-        """All that the ship's node hears, in order of arrival: repeats, wrong clocks, losses on the air and late heaps as they come."""
+        """Return all that the ship's node receives, in order of arrival: repeats, wrong clocks, losses on the air and late heaps as they
+        come."""
         at_ms, box, signals = self._made()
         drawn = self.chance.random(len(at_ms))
         self.lossy = LOSSY * (self.chance.random() < 0.5)
@@ -175,7 +176,7 @@ class Trial:
         return [row for _, row in sorted(rows, key=lambda one: (one[0], one[1].topic))]
 
     def reached(self, at_ms: Ints, box: Ints, chance: np.random.Generator) -> Flags:
-        """Whether a word between the node and each of these boxes, at those instants, gets through at once; after `heard`."""
+        """Return whether a message between the node and each of these boxes, at those instants, gets through at once; after `heard`."""
         through = self._speaks(at_ms, box) & (chance.random(len(at_ms)) >= self.lossy)
         for kept_back, since, until in self.heaps:
             through &= ~((self.ship.gateway[box] == kept_back) & (since <= at_ms) & (at_ms < until))
@@ -199,7 +200,7 @@ class Trial:
         return {"tilt_deg": degrees} if at_ms >= since_ms else {}
 
     def _speaks(self, at_ms: Ints, box: Ints) -> Flags:
-        """Whether each of these boxes can say something at that instant that a gateway which is not out hears."""
+        """Return whether each of these boxes can send at that instant a message that a gateway which is not out receives."""
         heard = at_ms < self.dies_ms[box]
         for one, fell_ms in self.lost.items():
             heard &= (box != one) | (at_ms <= fell_ms)
@@ -213,11 +214,11 @@ class Trial:
         return heard
 
     def storms(self, at_ms: Ints) -> Flags:
-        """Whether boxes on deck are in storm mode then."""
+        """Return whether boxes on deck are in storm mode then."""
         return self.roll_at(at_ms) >= STORM_MODE_DEG
 
     def roll_at(self, at_ms: Ints) -> Floats:
-        """The largest roll in the minute around each instant, degrees."""
+        """Return the largest roll in the minute around each instant, degrees."""
         minutes = (at_ms - self.storm_ms) / MINUTE_MS
         last = (self.storm_ends_ms - self.storm_ms) / MINUTE_MS
         rise = 1.0 if self.weather == "extreme" else 60.0
@@ -225,7 +226,7 @@ class Trial:
         return np.asarray(np.maximum(np.minimum(4.0, self.roll_deg), worst), dtype=np.float64)
 
     def _made(self) -> tuple[Ints, Ints, list[dict[str, Value]]]:
-        """Every message made: regular ones, those of storm mode, and what boxes say at once."""
+        """Return every message made: regular ones, those of storm mode, and what boxes send at once."""
         ship, chance = self.ship, self.chance
         phase = chance.random(self.boxes)
         parts: list[tuple[Ints, Ints]] = []
@@ -275,8 +276,8 @@ class Trial:
         return told
 
     def _fixes(self, at_ms: Ints, box: Ints) -> dict[int, dict[str, Value]]:
-        """Which of these messages carry a position, by place, and what: of a dry box on deck one in six hours. A clock that is hours off
-        belongs to a device without GNSS, which would set it. Their chance is their own."""
+        """Return which of these messages carry a position, by place, and what: of a dry box on deck one in six hours. A clock that is hours
+        off belongs to a device without GNSS, which would set it. Their chance is their own."""
         chance = np.random.default_rng((20261126, self.seed))
         stuck = chance.random(self.boxes) < RECEIVERS_STUCK
         has = ~self.ship.reefer & self.ship.on_deck & (np.abs(self.clock_off_ms) < HOUR_MS)
@@ -294,13 +295,13 @@ class Trial:
 
     @staticmethod
     def latitude_deg(at_ms: Ints) -> Floats:
-        """How far north the ship has come."""
+        """Return how far north the ship has come."""
         hours = (at_ms - BEGINS_MS) / HOUR_MS
         run_h = np.maximum(0.0, np.minimum(hours, CALLS_H) - SAILS_H) + np.maximum(0.0, hours - SAILS_AGAIN_H)
         return np.asarray(HOME.latitude_deg + run_h * KNOTS / 60, dtype=np.float64)
 
     def _bridge(self) -> Iterator[Heard]:
-        """The ship's own readings: position every 15 min, motion every 10 min, in the worst hours every minute."""
+        """Yield the ship's own readings: position every 15 min, motion every 10 min, in the worst hours every minute."""
         for at_ms in range(BEGINS_MS, self.ends_ms + 1, 15 * MINUTE_MS):
             hours = (at_ms - BEGINS_MS) / HOUR_MS
             moving = SAILS_H <= hours < CALLS_H or hours >= SAILS_AGAIN_H
@@ -324,7 +325,7 @@ class Trial:
         return Heard(self.ship.numbers[box], f"TRK-{box:05d}", device_ms, order_at_ms(device_ms, arrives_ms), arrives_ms, signals)
 
     def _clock_offset_ms(self) -> Ints:
-        """Every clock up to 30 s off, one of a hundred by hours."""
+        """Return the offset of every clock: up to 30 s off, one of a hundred by hours."""
         small = self.chance.integers(-30_000, 30_000, self.boxes)
         far = self.chance.random(self.boxes) < HOURS_OFF
         hours = self.chance.integers(1, 6, self.boxes) * self.chance.choice([-1, 1], self.boxes) * HOUR_MS
@@ -340,7 +341,8 @@ class Trial:
 
 
 def _ship(boxes: int, chance: np.random.Generator) -> TrialShip:
-    """Bays of 40 feet from bow to stern, two thirds on deck; a tenth without tracker, a fifth reefers, one in twelve without storm mode."""
+    """Return a ship with bays of 40 feet from bow to stern, two thirds on deck; a tenth without tracker, a fifth reefers, one in twelve
+    without storm mode."""
     slots: list[Slot] = []
     bay = 2
     while len(slots) < boxes:

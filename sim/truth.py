@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 
 
 def rows_of(readings: SimulatedReadings, sensors: Sensors) -> pa.Table:
-    """Readings as rows of `SCHEMA`: exactly the values that their payloads carry."""
+    """Return readings as rows of `SCHEMA`: exactly the values that their payloads carry."""
     places, topics, devices = sensors.world.places, np.array(sensors.topics), np.array(sensors.devices)
     intakes, gateways = np.array(places.names), np.array([*places.gateways, ""])
     columns: dict[str, Any] = {
@@ -75,11 +75,11 @@ class Truth:
         _replace(self.folder / name, rows_of(readings, self._sensors))
 
     def asked(self) -> list[ReportSpan]:
-        """The spans of all that was written down so, in order of time."""
+        """Return the spans of all that was written down so, in order of time."""
         return sorted(span for file in self.folder.glob("asked-*.parquet") for span in self._span_of(file))
 
     def _span_of(self, file: Path) -> Iterator[ReportSpan]:
-        """The span of this file; none where some boxes alone were asked, and none of them had a word to say."""
+        """Yield the span of this file; none where some boxes alone were asked, and none of them answered."""
         since_ms, until_ms, intake, every_ms, *only = file.stem.split("-")[1:]
         span = ReportSpan(int(since_ms), int(until_ms), int(intake), int(every_ms))
         if not only:
@@ -94,10 +94,8 @@ class Truth:
 
 
 def published(folder: Path, until_at_ms: int = NEVER_MS) -> pa.Table:
-    """Every message published with `heard_at_ms` < `until_at_ms` (rows of `SCHEMA`, in order), by the truth in `folder`.
-
-    While the simulator runs, ask only up to the time in its progress file: beyond it a message may still be on its way.
-    """
+    """Return every message published with `heard_at_ms` < `until_at_ms` (rows of `SCHEMA`, in order), by the truth in `folder`. While the
+    simulator runs, ask only up to the time in its progress file: beyond it a message may still be on its way."""
     files = sorted(folder.glob("readings-*.parquet"), key=lambda file: int(file.stem.split("-")[1]))
     if asked := sorted(folder.glob("asked-*.parquet")):
         files += asked
@@ -108,7 +106,7 @@ def published(folder: Path, until_at_ms: int = NEVER_MS) -> pa.Table:
 
 
 def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
-    """What goes wrong in the story, and what is felt of handling and the sea: `{"cause", "container"|"gateway", …}`."""
+    """Yield what goes wrong in the story, and what is felt of handling and the sea: `{"cause", "container"|"gateway", …}`."""
     world, faults = sensors.world, sensors.faults
     numbers, places = world.boxes.numbers, world.places
     for box, at_ms in zip(world.fallen, world.falls_at_ms, strict=True):
@@ -140,7 +138,7 @@ def causes(sensors: Sensors) -> Iterator[dict[str, Any]]:
 
 
 def _shocks(sensors: Sensors) -> Iterator[dict[str, Any]]:
-    """Every shock but those of the fall, in order of time: the sea's, or of a lift."""
+    """Yield every shock but those of the fall, in order of time: the sea's, or of a lift."""
     world, happened = sensors.world, sensors.happenings
     falls_at_ms = np.full(len(world.boxes), NEVER_MS)
     falls_at_ms[list(world.fallen)] = world.falls_at_ms
@@ -174,7 +172,7 @@ def _replace(path: Path, table: pa.Table) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """All of it or nothing, under its final name."""
+    """Write all of it or nothing, under its final name."""
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_bytes(content)
     os.replace(unfinished, path)

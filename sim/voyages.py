@@ -15,12 +15,12 @@ from sim.storms import Storm, storm
 
 SERVICE_KN = 19.0
 STORM_LEFT_NM = 60.0
-"""How far from Sydney the boxes fall: outside its geofence, on the satellite link."""
+"""Distance from Sydney at which the boxes fall, nautical miles: outside its geofence, on the satellite link."""
 HOVE_TO_NM, HOVE_TO_KN = 40.0, 4.0
 """After the loss the ship heaves to; then it creeps in at CREEP_KN."""
 CREEP_KN = 10.0
 STORM_ROLL_DEG = 26.5
-"""How far the first ship rolls as its boxes fall."""
+"""Roll of the first ship as its boxes fall, degrees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ SHIPS = (
 """Their IMO numbers have right check digits and belong, as far as we know, to no ship afloat."""
 STORY = HearingPlaces(tuple(ship.imo for ship in SHIPS), tuple(PORTS[locode] for locode in QUAYS))
 INTAKES = STORY.names
-"""Who hears the boxes of the story: the ships, in the order of `SHIPS`, then the quays."""
+"""Places that receive the boxes of the story: the ships, in the order of `SHIPS`, then the quays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class SimulatedVoyage:
         return (np.diff(self.along_nm) / np.diff(self.times_ms))[leg] * HOUR_MS
 
     def moored(self, at_ms: Ints) -> Flags:
-        """Whether the ship lies at a berth."""
+        """Return whether the ship lies at a berth."""
         lies = np.zeros(len(at_ms), dtype=np.bool_)
         for call in self.calls:
             lies |= (call.arrives_at_ms <= at_ms) & (at_ms < call.departs_at_ms)
@@ -108,7 +108,7 @@ class Timeline:
 
 
 def timeline(begins_at_ms: int) -> Timeline:
-    """The story's times when it begins at `begins_at_ms`: they follow from the routes' lengths and the ships' speeds."""
+    """Return the story's times when it begins at `begins_at_ms`: they follow from the routes' lengths and the ships' speeds."""
     to_singapore = sea_route(PORTS["JPTYO"], PORTS["SGSIN"])
     to_sydney = sea_route(PORTS["SGSIN"], PORTS["AUSYD"])
     slow = ((STORM_LEFT_NM - HOVE_TO_NM, CREEP_KN), (HOVE_TO_NM, HOVE_TO_KN))
@@ -136,26 +136,26 @@ Slow = tuple[tuple[float, float], ...]
 
 
 def first_call(locode: str, begins_at_ms: int, departs_after_h: int) -> PortCall:
-    """The call at which the story begins: the ship lies there already."""
+    """Return the call at which the story begins: the ship lies there already."""
     departs_at_ms = begins_at_ms + departs_after_h * HOUR_MS
     began = (begins_at_ms, begins_at_ms)
     return PortCall(1, locode, begins_at_ms - 6 * HOUR_MS, departs_at_ms, began, (begins_at_ms + 6 * HOUR_MS, departs_at_ms - HOUR_MS))
 
 
 def later_call(number: int, locode: str, arrives_at_ms: int, stays_h: int) -> PortCall:
-    """A call of so many hours: in the first half of it boxes come off, in the second they go aboard."""
+    """Return a call of so many hours: in the first half of it boxes come off, in the second they go aboard."""
     departs_at_ms = arrives_at_ms + stays_h * HOUR_MS
     half = arrives_at_ms + stays_h * HOUR_MS // 2
     return PortCall(number, locode, arrives_at_ms, departs_at_ms, (arrives_at_ms + HOUR_MS, half), (half, departs_at_ms - HOUR_MS))
 
 
 def arrival(left: PortCall, route: SeaRoute, slow: Slow, knots: float = SERVICE_KN) -> int:
-    """When a ship arrives that goes on from `left`, UTC ms."""
+    """Return when a ship arrives that goes on from `left`, UTC ms."""
     return left.departs_at_ms + round(_passage(route, slow, knots)[-1][0] * HOUR_MS)
 
 
 def _passage(route: SeaRoute, slow: Slow, knots: float) -> list[tuple[float, float]]:
-    """The breakpoints of one passage after its start: (hours, nautical miles) from leaving the berth."""
+    """Return the breakpoints of one passage after its start: (hours, nautical miles) from leaving the berth."""
     fast_nm = route.length_nm - sum(nm for nm, _ in slow)
     points = [(fast_nm / knots, fast_nm)]
     for nm, kn in reversed(slow):
@@ -170,7 +170,7 @@ def voyage_of(
     storms: tuple[Storm, ...] = (),
     knots: float = SERVICE_KN,
 ) -> SimulatedVoyage:
-    """The way of `ship` from call to call, by one passage between each two, at `knots` but for its slow miles."""
+    """Return the way of `ship` from call to call, by one passage between each two, at `knots` except for its slow miles."""
     times = [float(calls[0].arrives_at_ms)]
     along = [0.0]
     for call, (route, slow) in zip(calls, passages, strict=False):

@@ -21,22 +21,20 @@ from sim.stowage import STERN_ROWS, STERN_TIERS, Hull, StackType, StowagePlan, g
 from sim.voyages import STORY, PortCall, Timeline, timeline
 
 FALLEN = len(STERN_TIERS) * len(STERN_ROWS) - 1
-"""How many boxes slide off the stern: its two outboard stacks but for the lowest box of the inner one."""
+"""Number of boxes that slide off the stern: its two outboard stacks except for the lowest box of the inner one."""
 FALL_SPACING_MS = 1_700
 OUTAGE_MS = 90 * MINUTE_MS
 TWENTY_SHARE = 0.45
 DRY_40, DRY_20, REEFER_40 = "45G1", "22G1", "45R1"
 
 Felt = Literal["shock and fall", "shock", "nothing"]
-"""What a box's tracker reports of its loss: it slides and strikes, falls and hits the water; only the first; or nothing."""
+"""Report of a box's tracker on its loss: it slides and strikes, falls and hits the water; only the first; or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """What is true of each box for good; arrays and tuples of one length. `setpoint_c` is NaN for dry boxes.
-
-    The customer may see a box from `stuffed_at_ms` to `stripped_at_ms` (NEVER_MS: not within any plan). `tracker`: whether it has one.
-    """
+    """Lasting properties of each box; arrays and tuples of one length. `setpoint_c` is NaN for dry boxes. The customer may see a box from
+    `stuffed_at_ms` to `stripped_at_ms` (NEVER_MS: not within any plan). `tracker`: whether it has one."""
 
     numbers: tuple[str, ...]
     devices: tuple[str, ...]
@@ -131,7 +129,7 @@ class World:
 
     @property
     def falls_at_ms(self) -> tuple[int, ...]:
-        """When they do, UTC ms."""
+        """Times at which they fall, UTC ms."""
         return tuple(loss.at_ms for loss in self.losses)
 
 
@@ -153,7 +151,7 @@ class Cargo:
 
 
 def build_world(seed: int, boxes: int, begins_at_ms: int) -> World:
-    """The world of the story with this `seed` and so many boxes. Raises Misuse when a ship is too small for them."""
+    """Return the world of the story with this `seed` and so many boxes. Raises Misuse when a ship is too small for them."""
     chance, times, of = Chance(seed), timeline(begins_at_ms), companies(seed)
     hull = Hull(groups_of(boxes), open_stern=True)
     cargo = booked(consignments(of), boxes, chance)
@@ -208,7 +206,7 @@ def booked(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> Cargo
 
 
 def devices_of(boxes: int, chance: Chance) -> tuple[str, ...]:
-    """The tracker of each box."""
+    """Return the tracker of each box."""
     return tuple(f"TRK-{100_000 + int(index)}" for index in chance.shuffled("devices", boxes))
 
 
@@ -222,7 +220,7 @@ def _numbers(setpoint_c: Floats) -> tuple[str, ...]:
 
 
 def _to_the_stern(cargo: Cargo) -> None:
-    """Ducks travel in 40-foot boxes, and the first of those that stay aboard stand at the stern."""
+    """Move the boxes: ducks travel in 40-foot boxes, and the first of those that stay aboard stand at the stern."""
     for box in np.flatnonzero(cargo.consignment <= DUCKS_ABOARD).tolist():
         cargo.kinds[box] = StackType.FORTY
     for box in np.flatnonzero(cargo.consignment == DUCKS_ABOARD)[: FALLEN + 1].tolist():
@@ -230,7 +228,7 @@ def _to_the_stern(cargo: Cargo) -> None:
 
 
 def itineraries(cargo: Cargo, times: Timeline, places: HearingPlaces, chance: Chance) -> tuple[Stages, Ints, Ints]:
-    """The stages of all boxes but for slots and losses, and when each is stuffed and stripped."""
+    """Return the stages of all boxes except for slots and losses, and when each is stuffed and stripped."""
     stages = Stages(len(cargo.consignment))
     stuffed_at_ms = np.zeros(len(cargo.consignment), dtype=np.int64)
     stripped_at_ms = np.full(len(cargo.consignment), NEVER_MS, dtype=np.int64)
@@ -253,7 +251,7 @@ def itineraries(cargo: Cargo, times: Timeline, places: HearingPlaces, chance: Ch
 
 
 def _arrive(stages: Stages, boxes: Ints, call: PortCall, where: tuple[int, bool], chance: Chance) -> Ints:
-    """Boxes come off at a call, onto a quay; where it is their journey's end they go to their consignee. When they will be stripped,
+    """Let boxes come off at a call, onto a quay, and, at their journey's end, go to their consignee. Returns when they will be stripped,
     UTC ms."""
     quay, ends = where
     discharged_at_ms = _within(call.discharges, "discharge", boxes, chance)
@@ -304,20 +302,20 @@ def lose(stages: Stages, stripped_at_ms: Ints, losses: Sequence[SimulatedLoss]) 
 
 
 def to_the_water_ms(stages: Stages, boxes: Ints, at_ms: Ints, chance: Chance) -> Ints:
-    """How long each of these boxes, which stand on deck then, falls until it strikes the water: by its tier, and by how deep the ship
-    lies."""
+    """Return how long each of these boxes, which stand on deck then, falls until it strikes the water: by its tier, and by how deep the
+    ship lies."""
     tier = stages.slot[boxes, stages.column_at(boxes, at_ms)] % 100
     return fall_ms(above_deck_m(tier) + chance.between("freeboard m", *FREEBOARD_M, boxes))
 
 
 def _stern(stages: Stages, kinds: list[StackType]) -> tuple[int, ...]:
-    """The boxes in the stern's outboard stacks, the outermost row first, from the top."""
+    """Return the boxes in the stern's outboard stacks, the outermost row first, from the top."""
     slots = {box: int(stages.slot[box].max()) for box, kind in enumerate(kinds) if kind is StackType.STERN}
     return tuple(sorted(slots, key=lambda box: -(slots[box] % 10_000)))
 
 
 def _outage(times: Timeline) -> Outage:
-    """One gateway of the first ship, half-way between its first two ports; not the stern's."""
+    """Return the outage of one gateway of the first ship, half-way between its first two ports; not the stern's."""
     calls = times.first.calls
     from_at_ms = (calls[0].departs_at_ms + calls[1].arrives_at_ms) // 2
     return Outage(0, SHIP_GATEWAYS // 2, from_at_ms, from_at_ms + OUTAGE_MS)

@@ -61,8 +61,8 @@ class AlertDesk:
 
     async def acknowledge(self, alert_id: str, by: str, note: str = "") -> AlertStanding:
         """Acknowledge the alert in the ship's own log, durable, by `by`, and return it as it stands. An alert that is already acknowledged
-        keeps its first name. Raises Misuse for an unknown alert, ValueError for an empty name; NotAllowed where headquarters lets the ship
-        write no alerts."""
+        keeps the name of the person who did it. Raises Misuse for an unknown alert, ValueError for an empty name; NotAllowed where
+        headquarters lets the ship write no alerts."""
         return await self._do(alert_id, "open", acknowledged, _Words(by, note))
 
     async def take_back(self, alert_id: str, by: str, note: str = "") -> AlertStanding:

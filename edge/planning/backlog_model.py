@@ -150,7 +150,7 @@ class ShipBacklog:
             one.opened(line.carrier, self.at_s)
 
     def pass_until(self, until_s: float, line: PlannedLink | None, allowed_bytes: float | None = None) -> float:
-        """Time passes until `until_s`, or until `allowed_bytes` have passed the link; how many bytes that were."""
+        """Let time pass until `until_s`, or until `allowed_bytes` have passed the link, and return how many bytes that were."""
         passed = 0.0
         while self.at_s < until_s:
             served = {} if line is None else self._served(line)
