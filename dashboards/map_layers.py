@@ -198,7 +198,7 @@ def _blocks(rows: list[Drawn]) -> pdk.Layer:
 
 
 def _labels(layer_id: str, rows: list[Drawn], colour: list[int] | str, anchor: str) -> pdk.Layer:
-    """`colour`: of all of them, or the name of the field that has each one's."""
+    """Return a layer of labels. `colour`: of all of them, or the name of the field that has each one's."""
     return pdk.Layer(
         "TextLayer",
         rows,

@@ -55,7 +55,7 @@ def _label_down_px(spot: list[float], berth: int, quays: Sequence[list[float]]) 
 
 
 def port_rows(ports: Iterable[Row], places: Iterable[Row], counted: str) -> list[Drawn]:
-    """Ports, each with what stands on its quay. `counted`: how old the places are."""
+    """Return ports, each with the boxes on its quay. `counted`: how old the places are."""
     standing = {place["place"]["id"]: place["boxes"] for place in places if place["place"] and place["place"]["kind"] == "quay"}
     return [
         {

@@ -112,7 +112,7 @@ def kept(text: str, note: str = "") -> str:
 
 
 def live(markup: str) -> str:
-    """Markup that stays as it is in a part that is greyed."""
+    """Return markup that stays as it is in a part that is greyed."""
     return f'<div class="lf-live">{markup}</div>'
 
 

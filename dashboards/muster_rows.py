@@ -55,7 +55,7 @@ def by_ships(muster: Answer, now_at_ms: int) -> str:
 
 
 def tone(muster: Answer) -> str:
-    """`warning` where a box is past its own interval or a ship's statements are overdue; `good` where none is, and none never reported."""
+    """Return `warning` if a box is past its own interval or a ship's statements are overdue; `good` if none is, and none never reported."""
     counted = muster["accounts"]
     if muster["overdue"] or any(counted.get(one) for one in UNHEARD if one != "never"):
         return "warning"
@@ -63,7 +63,7 @@ def tone(muster: Answer) -> str:
 
 
 def accounted(muster: Answer) -> str:
-    """`1,040 of 1,045`."""
+    """Return how many boxes are accounted for: `1,040 of 1,045`."""
     return f"{texts.number(muster['accounted'])} of {texts.number(muster['boxes'])}"
 
 

@@ -87,8 +87,8 @@ STREAMS = (MarkupColumn("stream", "Stream"), MarkupColumn("records", "Records", 
 
 
 def names_of(fleet: Row, *answers: Row) -> dict[str, str]:
-    """Ships' names by IMO number, ports' by UN/LOCODE, customers' by `customer/<id>`: of the ships and ports in `fleet`, and of those that
-    the answers name."""
+    """Return ships' names by IMO number, ports' by UN/LOCODE, customers' by `customer/<id>`: of the ships and ports in `fleet`, and of
+    those that the answers name."""
     ships = {ship["imo"]: ship["name"] or f"IMO {ship['imo']}" for ship in fleet["ships"]}
     names = ships | {port["locode"]: port["name"] for port in fleet["ports"]}
     for answer in answers:

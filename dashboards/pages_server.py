@@ -92,7 +92,7 @@ def _text(path: Path | None) -> str | None:
 
 
 def _healthz(_: Request) -> JSONResponse:
-    """Answered only while Streamlit runs: it begins before its routes do."""
+    """Answer that the process is healthy, only while Streamlit runs: it begins before its routes do."""
     return JSONResponse({"process": PROCESS, "ready": True, "at_ms": time.time_ns() // 1_000_000})
 
 

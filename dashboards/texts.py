@@ -180,17 +180,17 @@ def celsius(value: float) -> str:
 
 
 def latitude(degrees: float) -> str:
-    """`33°52.1′S`."""
+    """Return a latitude: `33°52.1′S`."""
     return _angle(degrees, 2, "NS")
 
 
 def longitude(degrees: float) -> str:
-    """`151°12.4′E`; any turn of the globe is taken off first."""
+    """Return a longitude: `151°12.4′E`; any turn of the globe is taken off first."""
     return _angle((degrees + 180) % 360 - 180, 3, "EW")
 
 
 def position(where: Mapping[str, Any] | None) -> str:
-    """A `{"latitude_deg", "longitude_deg"}` as seafarers write it: `33°52.1′S 151°12.4′E`."""
+    """Return a `{"latitude_deg", "longitude_deg"}` as seafarers write it: `33°52.1′S 151°12.4′E`."""
     if not where or where.get("latitude_deg") is None or where.get("longitude_deg") is None:
         return NOTHING
     return f"{latitude(where['latitude_deg'])} {longitude(where['longitude_deg'])}"
@@ -303,7 +303,7 @@ def rule(code: str) -> str:
 
 
 def place(where: Mapping[str, Any] | None, names: Mapping[str, str]) -> str:
-    """A `{"kind", "id"}` in words; `names` gives ships' and ports' names by their ids."""
+    """Return a `{"kind", "id"}` in words; `names` gives ships' and ports' names by their ids."""
     if not where:
         return "Place unknown"
     name = names.get(str(where["id"]), str(where["id"]))

@@ -42,7 +42,7 @@ THEME: dict[str, str | bool] = {
 
 
 def rgb(colour: str) -> Colour:
-    """`#rrggbb` as three numbers 0 to 255."""
+    """Return `#rrggbb` as three numbers 0 to 255."""
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 

@@ -103,7 +103,7 @@ class QueryResultIngester:
         return list(blocks_of(self._codec, picked))
 
     def _problems(self, picked: Batch, at: Coordinates, topic: str) -> Iterator[str]:
-        """Why these rows may not come so: what a session would refuse of the same ship, and what it was not asked for."""
+        """Yield the reasons why these rows may not come so: what a session would refuse of the same ship, and what it was not asked for."""
         definition = self._node.definitions.of(picked.stream)
         if picked.origin.node != at.origin.node:
             yield f"'{at.origin.node}' brings what '{picked.origin.node}' wrote"

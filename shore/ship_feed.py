@@ -80,7 +80,7 @@ class ShipsDesk:
                 yield from self._tell_node(imo, node)
 
     def _tell_node(self, imo: str, entry: Entry) -> Iterator[Told]:
-        """Without its keys; and of no customer's node, nor another ship's."""
+        """Yield the node's entry without its keys; nothing of a customer's node, nor another ship's."""
         node = self._nodes[entry.id]
         if node.role == "port" or (node.role, node.identity) == ("ship", imo):
             yield from self._tell(imo, entry)
@@ -95,7 +95,7 @@ class ShipsDesk:
             yield from self._tell(imo, replace(entry, value=msgspec.structs.replace(booking, containers=boxes)))
 
     def _tell_stream(self, imo: str, entry: Entry) -> Iterator[Told]:
-        """Also when the ship may not have it any more: it knows it from before."""
+        """Yield the stream's entry, also when the ship may not have it any more: it knows it from before."""
         definitions = Definitions()
         try:
             definitions.take(entry.id, entry.version, read_fields(entry.id, msgspec.to_builtins(entry.value)))

@@ -68,7 +68,7 @@ def log_out() -> None:
 
 
 def parting_words() -> str:
-    """Why the viewer before had to leave."""
+    """Return the reason why the viewer before had to leave."""
     return str(st.session_state.get(_PARTING, ""))
 
 
@@ -123,8 +123,8 @@ def file(path: str, **parameters: str) -> Callable[[], bytes]:
 
 @contextmanager
 def telling_trouble() -> Iterator[None]:
-    """Inside it, a question without an answer becomes a sentence on the page instead of an end of it. What had an answer before is drawn
-    from that one, greyed, with its time and the reason above it."""
+    """Draw, inside the block, a sentence on the page for a question without an answer, instead of ending the page. An earlier answer is
+    drawn instead of a missing one, greyed, with its time and the reason above it."""
     outer, shown = st.session_state.get(_SHOWN), list[tuple[int, ComingBack]]()
     st.session_state[_SHOWN] = shown
     try:

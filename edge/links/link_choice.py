@@ -150,9 +150,8 @@ class LinkChoice:
         self._introduces = self._beside = False
 
     def choose(self, wish: str) -> None:
-        """`auto`, `none`, `satellite`, `lan` (headquarters over a network that is not metered, as in a yard), or a port's LOCODE: until the
-        next choice, also over restarts of the node. Raises Misuse for anything else.
-        """
+        """Choose a link until the next choice, also over restarts of the node: `auto`, `none`, `satellite`, `lan` (headquarters over a
+        network that is not metered, as in a yard), or a port's LOCODE. Raises Misuse for anything else."""
         if wish not in self._known:
             ports = sorted(port.locode for port in self._ports)
             raise Misuse(f"a link is auto, none, satellite, lan or one of {ports}, not {wish!r}", code="link_unknown")

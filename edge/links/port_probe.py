@@ -41,8 +41,8 @@ class Seeking:
         return bool(self._doors)
 
     async def seek(self) -> None:
-        """`found` is a port whose door has taken a connection, if any has in the last round; which node it is shows when the ship dials
-        it."""
+        """Set `found` to a port whose door has taken a connection, if any has in the last round. The ship learns which node it is when it
+        dials it."""
         now_s = self._clock.monotonic_s()
         if self.found is None and self._doors and now_s >= self._due_s:
             self._due_s = now_s + SEEK_EVERY_S
@@ -68,7 +68,8 @@ class Yard:
         return self._url is not None
 
     async def look(self, let_in: bool) -> None:
-        """`there` is whether it is to be dialled: it answered, as it is asked every SEEK_EVERY_S, and has `let_in` the ship, or may yet."""
+        """Set `there`, whether the door is to be dialled: it answered, as it is asked every SEEK_EVERY_S, and has `let_in` the ship, or may
+        yet."""
         now_s = self._clock.monotonic_s()
         if self._url is None or let_in:
             self._since_s, self._in_vain_s = now_s, SEEK_EVERY_S

@@ -87,7 +87,7 @@ class StreamBacklog:
         self.backlog_bytes = flow.backlog_bytes(carrier, self.backlog or LINGER_RECORDS)
 
     def let_go(self, records: float) -> None:
-        """So many of the oldest are here no more."""
+        """Remove so many of the oldest records."""
         of_backlog = min(records, self.backlog)
         self._sent_of_backlog(of_backlog)
         self.newest = _some(self.newest - (records - of_backlog))

@@ -49,7 +49,7 @@ Rungs = Callable[[str], Sequence[Rung]]
 
 
 def rungs_of(stream: str, origin: Origin, samples: Sequence[pa.RecordBatch], codec: Codec) -> list[Rung]:
-    """Thinning tried on `samples`, stamped rows of `stream` as one step of it would take them, one after another."""
+    """Return the effects of thinning, tried on `samples`: stamped rows of `stream` as one step of it would take them, one after another."""
     found: list[Rung] = []
     name = stream
     while samples:

@@ -81,7 +81,7 @@ class _Account:
         return self.days.setdefault(name, Day(name))
 
     def passed(self, day: Day, bytes_: float) -> None:
-        """So many bytes have passed the link's socket."""
+        """Count so many bytes as passed through the link's socket."""
         day.bytes += bytes_
         if self.purse is not None:
             self.purse.passed(round(bytes_))

@@ -177,7 +177,7 @@ def consumers(ship: SampleShip, rows_a_step: float, every_ms: float) -> Sample:
 def _made(
     ship: SampleShip, rows: int, every_ms: float, one: Callable[[random.Random, int, int], MadeRecord], timed: bool = True
 ) -> pa.RecordBatch:
-    """`rows` records, `every_ms` apart, as if each was committed alone; with `timed` the device's time is given as such."""
+    """Return `rows` records, `every_ms` apart, as if each was committed alone; with `timed` the device's time is given as such."""
     chance = random.Random(SEED)
     made = [one(chance, number, ship.begins_at_ms + round(number * every_ms)) for number in range(rows)]
     device = ship.origin.node if timed else None

@@ -117,7 +117,8 @@ def _link(
 
 
 def _rungs(stream: str, settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings, flows: Sequence[Flow]) -> list[Rung]:
-    """Thinning of `stream`, tried on samples with as many records of a topic as one step would find, of fewer topics where it has many."""
+    """Return the effects of thinning of `stream`, tried on samples with as many records of a topic as one step would find, of fewer topics
+    where it has many."""
     origin, codec = Origin(settings.node.node, GENERATION), BlockCodec()
     if stream == CONTAINERS:
         return rungs_of(stream, origin, _steps(voyage, readings), codec)

@@ -78,9 +78,10 @@ class LossReports:
             unsubscribe()
 
     async def change(self, report_id: str, make: Callable[[LossReport, int], MadeRecord]) -> LossReport:
-        """Append the record that `make(report, now_at_ms)` gives (`cargo.report.loss_report`: edit, approve, mark_sent); the report as it
-        stands then. With the sending of a report the log has, in the same instant, that each box which it names as lost was reported: the
-        watch takes that in. Raises as `find`, and ValueError where `make` does; NotAllowed where the ship may write no reports."""
+        """Append the record that `make(report, now_at_ms)` gives (`cargo.report.loss_report`: edit, approve, mark_sent), and return the
+        report as it stands then. With the sending of a report the log has, in the same instant, that each box which it names as lost was
+        reported: the watch takes that in. Raises as `find`, and ValueError where `make` does; NotAllowed where the ship may write no
+        reports."""
         for stream in (REPORTS, DECISIONS):
             self._node.originating.check(stream)
         async with self._one:

@@ -123,7 +123,7 @@ class QueryResponder:
         return answers
 
     async def _answer(self, consumer: Consumer) -> bool:
-        """Answer what is new, in one commit with the Position; False when there was nothing."""
+        """Answer what is new, in one commit with the Position, and return whether there was anything."""
         polled = await asyncio.to_thread(consumer.poll_from_floor)
         if polled.position == consumer.position():
             return False
@@ -194,7 +194,8 @@ class QueryResponder:
         return carried
 
     def _said(self, ask: Ask, picked: _Picked) -> Answer:
-        """Over the link ashore that the ship has now, by its budget and price; of the first that has either when there is none."""
+        """Return the answer over the link ashore that the ship has now, by its budget and price; by those of the first link that has either
+        when there is none."""
         budgets, own = self._node.links.budgets(), self._node.settings
         up = sorted(status["link"] for peer, status in self._node.links.status().items() if peer not in own.companions())
         metered = sorted(name for name, one in own.links.items() if one.budget() or one.price_per_mb)

@@ -101,15 +101,14 @@ class Sight:
         return self.viewer.role != "customer"
 
     def containers(self) -> Rows:
-        """`number, place_kind, place_id, latitude_deg, longitude_deg, at_ms, signals, owner_told, booking, customer, until_at_ms`,
+        """Return `number, place_kind, place_id, latitude_deg, longitude_deg, at_ms, signals, owner_told, booking, customer, until_at_ms`,
         `digest_at_ms, digest, by_papers, standing`.
 
         One row a container. `signals`: `{name: {"value", "at_ms"}}`; `owner_told`: whether the viewer may know whose it is, so that no
-        booking means that there is none; `until_at_ms`: end of the customer's right, when there is one. `digest`: the ship's
-        summary of its readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here. A customer
-        gets its time alone, where the customer's right covers it. `standing`:
-        `ship`, `quay`, `lost`, `delivered` (by custody, or as the customer's right has ended) or `unreported`.
-        """
+        booking means that there is none; `until_at_ms`: end of the customer's right, when there is one. `digest`: the ship's summary of its
+        readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here. A customer gets its time
+        alone, where the customer's right covers it. `standing`: `ship`, `quay`, `lost`, `delivered` (by custody, or as the customer's right
+        has ended) or `unreported`."""
         return _containers_of(self)
 
     def booked(self, reference: str) -> Rows:
@@ -128,15 +127,15 @@ class Sight:
         return of(own, *told).join(found, found.c.container == own.c.number)
 
     def of_bookings(self, ids: Collection[str]) -> Rows:
-        """`number, booking, standing` of the viewer's containers that these bookings, of `bookings`, name."""
+        """Return `number, booking, standing` of the viewer's containers that these bookings, of `bookings`, name."""
         b = m.BookingContainer
         named = of(b.container).where(b.booking.in_(ids))
         own = self._containers(lambda number: number.in_(named)).subquery()
         return of(own.c.number, own.c.booking, own.c.standing)
 
     def unlisted(self) -> Rows:
-        """`number, place_kind, place_id` of the viewer's containers that only sensors have named (no booking, no custody) and that are not
-        lost."""
+        """Return `number, place_kind, place_id` of the viewer's containers that only sensors have named (no booking, no custody) and that
+        are not lost."""
         s, own = m.ContainerState, self.containers().subquery()
         listed = select(m.BookingContainer.container).union(select(m.CustodyRow.id))
         named = of(s.container.label("number"), s.place_kind, s.place_id).where(
@@ -145,7 +144,8 @@ class Sight:
         return named.where(s.container.not_in(listed))
 
     def readings(self, number: str) -> Rows:
-        """`order_at_ms, stream, origin, offset, kind, device, device_at_ms, received_at_ms, signals, body` of one container's readings."""
+        """Return `order_at_ms, stream, origin, offset, kind, device, device_at_ms, received_at_ms, signals, body` of one container's
+        readings."""
         if self.viewer.role == "customer":
             return self._own_records(number, "reading")
         r = m.Reading
@@ -174,7 +174,7 @@ class Sight:
         return _alerts_of(self)
 
     def changes_of(self, alerts: Collection[str], members: Collection[str]) -> Rows:
-        """`topic, body` of the changes of `members`, for those who may acknowledge `alerts`."""
+        """Return `topic, body` of the changes of `members`, for those who may acknowledge `alerts`."""
         mine = self.alerts().subquery()
         seen = select(func.count()).select_from(mine).where(mine.c.alert_id.in_(alerts)).scalar_subquery()
         rows = of(m.AlertChange.topic, m.AlertChange.body).where(m.AlertChange.alert_id.in_(members))
@@ -187,19 +187,20 @@ class Sight:
         return of(table).where(mine)
 
     def bookings(self) -> Rows:
-        """`id, folded, version, at_ms, customer, value` of bookings."""
+        """Return `id, folded, version, at_ms, customer, value` of bookings."""
         b = m.BookingRow
         mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else whether(self.is_staff)
         return of(b.id, b.folded, b.version, b.at_ms, b.customer, b.value).where(mine)
 
     def customers(self) -> Rows:
-        """`id, value` of customers: all, or the viewer's own."""
+        """Return `id, value` of customers: all, or the viewer's own."""
         c = m.CustomerRow
         mine = c.id == self.viewer.customer if self.viewer.role == "customer" else whether(self.is_staff)
         return of(c.id, c.value).where(mine)
 
     def ships(self) -> Rows:
-        """`ship, value, at_ms, latitude_deg, longitude_deg, body` of ships; the last four null before Spark has spoken of one."""
+        """Return `ship, value, at_ms, latitude_deg, longitude_deg, body` of ships; the last four are null before Spark's first report of
+        one."""
         known = select(m.ShipRow.id.label("ship")).union(select(m.ShipState.ship)).subquery()
         s = m.ShipState
         rows = of(known.c.ship, m.ShipRow.value, s.at_ms, s.latitude_deg, s.longitude_deg, s.body)
@@ -211,20 +212,20 @@ class Sight:
         return rows.where(known.c.ship.in_(self._own_places("ship")))
 
     def track(self, ship: str) -> Rows:
-        """`order_at_ms, signals` of a ship's positions, for a ship among `ships`."""
+        """Return `order_at_ms, signals` of a ship's positions, for a ship among `ships`."""
         r = m.Reading
         visible = self.ships().subquery()
         rows = of(r.order_at_ms, r.signals).where(r.topic == f"{ship}.location", r.stream == "ships")
         return rows.where(select(visible.c.ship).where(visible.c.ship == ship).exists())
 
     def weather(self, ship: str) -> Rows:
-        """`order_at_ms, signals` of what a ship reported of air and sea, for those who may see where to search."""
+        """Return `order_at_ms, signals` of a ship's reports of air and sea, for those who may see where to search."""
         r = m.Reading
         rows = of(r.order_at_ms, r.signals).where(r.topic == f"{ship}.environment", r.stream == "ships")
         return rows.where(whether(self.viewer.may(Right.SEE_SEARCH_AREAS)))
 
     def ports(self) -> Rows:
-        """`id, value` of ports: all, or those where the customer's boxes stand or its bookings begin or end."""
+        """Return `id, value` of ports: all, or those where the customer's boxes stand or its bookings begin or end."""
         p = m.PortRow
         rows = of(p.id, p.value)
         if self.is_staff or self.viewer.role == "crew":
@@ -234,9 +235,8 @@ class Sight:
         return rows.where(or_(p.id.in_(self._own_places("quay")), *(p.id.in_(end) for end in ends)))
 
     def names(self, places: Collection[str], customers: Collection[str]) -> Rows:
-        """`key, name` of ships and ports among `places`, whose key is their id, and of `customers`, whose key is `customer/<id>`: a
-        customer's id may be a port's code. All ids must come from rows the viewer was given.
-        """
+        """Return `key, name` of ships and ports among `places`, whose key is their id, and of `customers`, whose key is `customer/<id>`: a
+        customer's id may be a port's code. All ids must come from rows the viewer was given."""
         asked = ((m.ShipRow, "", places), (m.PortRow, "", places), (m.CustomerRow, "customer/", customers))
         named = [
             of((literal(kind) + t.id).label("key"), t.value["name"].as_string().label("name")).where(t.id.in_(ids))
@@ -246,19 +246,19 @@ class Sight:
         return of(every.c.key, every.c.name)
 
     def load_lists(self) -> Rows:
-        """`id, ship, port, call, departs_at_ms, value` of load lists, for those who may see ports."""
+        """Return `id, ship, port, call, departs_at_ms, value` of load lists, for those who may see ports."""
         table = m.LoadListRow
         rows = of(table.id, table.ship, table.port, table.call, table.departs_at_ms, table.value)
         return rows.where(whether(self.viewer.may(Right.SEE_PORTS)))
 
     def list_heads(self) -> Rows:
-        """`id, ship, version, call, departs_at_ms` of the load lists by which boxes are judged (`hq.api.stowage_cache`); of no box but the
-        viewer's own is an answer made of them."""
+        """Return `id, ship, version, call, departs_at_ms` of the load lists by which boxes are judged (`hq.api.stowage_cache`); of no box
+        but the viewer's own is an answer made of them."""
         table = m.LoadListRow
         return of(table.id, table.ship, table.version, table.call, table.departs_at_ms).where(self._of_ship(table.ship))
 
     def list_values(self, ids: Collection[str]) -> Rows:
-        """`id, version, value` of these load lists, of `list_heads`."""
+        """Return `id, version, value` of these load lists, of `list_heads`."""
         table = m.LoadListRow
         return of(table.id, table.version, table.value).where(table.id.in_(ids), self._of_ship(table.ship))
 
@@ -271,48 +271,50 @@ class Sight:
         return of(table.ship, table.at_ms, counts).where(self._of_ship(table.ship))
 
     def voyages(self, ships: Collection[str]) -> Rows:
-        """`ship, event, event_at_ms, place` of these ships' arrivals and departures, for those who may see ports."""
+        """Return `ship, event, event_at_ms, place` of these ships' arrivals and departures, for those who may see ports."""
         e = m.EventRow
         rows = of(e.ship, e.event, e.event_at_ms, e.place).where(e.topic.in_([f"{ship}{SHIP_LOG}" for ship in ships]))
         return rows.where(e.event.in_(("ARRI", "DEPA")), whether(self.viewer.may(Right.SEE_PORTS)))
 
     def port_events(self, ship: str, port: str) -> Rows:
-        """`topic, event, event_at_ms, place, origin, offset, body` of what a ship's boxes did at a port, and of its musters."""
+        """Return `topic, event, event_at_ms, place, origin, offset, body` of the events of a ship's boxes at a port, and of its musters."""
         e = m.EventRow
         rows = of(e.topic, e.event, e.event_at_ms, e.place, e.origin, e.offset, e.body)
         there = and_(e.ship == ship, or_(e.place == port, e.event == "X_MUSTER"))
         return rows.where(there, whether(self.viewer.may(Right.SEE_PORTS)))
 
     def custody(self, number: str) -> Rows:
-        """`value` of a container's custody: for staff; a customer reads progress from its own stream."""
+        """Return `value` of a container's custody: for staff; a customer reads progress from its own stream."""
         return of(m.CustodyRow.value).where(m.CustodyRow.id == number, whether(self.is_staff))
 
     def hours(self, number: str) -> Rows:
-        """`hour_at_ms, body` of a container's hours: for staff."""
+        """Return `hour_at_ms, body` of a container's hours: for staff."""
         return of(m.Hour.hour_at_ms, m.Hour.body).where(m.Hour.container == number, whether(self.is_staff))
 
     def stories(self) -> Rows:
-        """`id, value` of the story's chapters, which speak of everyone's boxes: for staff."""
+        """Return `id, value` of the story's chapters, which speak of everyone's boxes: for staff."""
         return of(m.StoryRow.id, m.StoryRow.value).where(whether(self.is_staff))
 
     def processes(self) -> Rows:
-        """`node, process, at_ms, wall_at_ms, body`: the last word of each process, for those who may see how they fare."""
+        """Return `node, process, at_ms, wall_at_ms, body`: the last report of each process, for those who may see the state of the
+        processes."""
         p = m.ProcessStatus
         return of(p.node, p.process, p.at_ms, p.wall_at_ms, p.body).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def waiting(self) -> Rows:
-        """`node, at_ms, wall_at_ms, body`: what each ship last said waits on board, for those who may see how the processes fare."""
+        """Return `node, at_ms, wall_at_ms, body`: each ship's last report of what waits on board, for those who may see the state of the
+        processes."""
         w = m.ShipBacklogRow
         return of(w.node, w.at_ms, w.wall_at_ms, w.body).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def stream_ages(self) -> Rows:
-        """`stream, records, received_at_ms` of every projected stream, for those who may see how the processes fare."""
+        """Return `stream, records, received_at_ms` of every projected stream, for those who may see the state of the processes."""
         a = m.StreamAge
         return of(a.stream, a.records, a.received_at_ms).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def readings_received(self) -> Rows:
-        """`readings`: how many there are of boxes and ships, each once whichever nodes took it in; for those who may see how the processes
-        fare."""
+        """Return `readings`: the number of readings of boxes and ships, each once whichever nodes took it in; for those who may see the
+        state of the processes."""
         return of(m.Projection.readings).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def _containers(self, which: Which) -> Rows:

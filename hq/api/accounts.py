@@ -127,7 +127,7 @@ class Accounts:
         return [Account(*row) for row in rows]
 
     def remove(self, username: str) -> bool:
-        """Remove the account; whether there was one. Its sessions end."""
+        """Remove the account, and return whether there was one. Its sessions end."""
         username = composed(username)
         with self._connected() as connection, _one_write(connection):
             if (before := _role(connection, username)) is None:

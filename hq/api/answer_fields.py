@@ -60,7 +60,7 @@ def _own_position(row: Mapping[str, Any], now_at_ms: int) -> Fields | None:
 
 
 def position_at_ms(row: Mapping[str, Any]) -> int | None:
-    """Time of a container's last position by its own sensors (UTC ms)."""
+    """Return the time of a container's last position by its own sensors (UTC ms)."""
     at_ms: int | None = (row["signals"] or {}).get("latitude_deg", {}).get("at_ms")
     return at_ms
 

@@ -27,7 +27,7 @@ td:first-child { padding-right: 1.4rem; color: #e4eef5; white-space: nowrap; }
 
 
 def add_reference(app: FastAPI) -> None:
-    """`GET /docs` of `app` shows every endpoint with its parameters, body and an example answer."""
+    """Add `GET /docs` to `app`, which shows every endpoint with its parameters, body and an example answer."""
 
     def docs(_: Request) -> HTMLResponse:
         return HTMLResponse(page(app.openapi()), headers={"Content-Security-Policy": POLICY})
@@ -36,7 +36,7 @@ def add_reference(app: FastAPI) -> None:
 
 
 def add_examples(app: FastAPI) -> None:
-    """`/openapi.json` of `app` shows the examples."""
+    """Add the examples to `/openapi.json` of `app`."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

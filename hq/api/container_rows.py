@@ -89,9 +89,9 @@ class _Papers:
     counts: ColumnElement[bool]
 
     def columns(self, lost: ColumnElement[bool], ended: ColumnElement[bool]) -> list[ColumnElement[Any]]:
-        """`place_kind, place_id, by_papers, standing`. What custody says that is newer than the newest reading wins, and so does a ship's
-        custody while the ship has readings that are newer: its quay may have heard the container last as it was lifted aboard. A delivered
-        container may be heard by a quay on the road, and is back when a ship hears it."""
+        """Return `place_kind, place_id, by_papers, standing`. What custody says that is newer than the newest reading wins, and so does a
+        ship's custody while the ship has readings that are newer: its quay may have received the container last as it was lifted aboard. A
+        delivered container may be received by a quay on the road, and is back when a ship receives it."""
         c = m.CustodyRow
         since_at_ms = c.value["since_at_ms"].as_float()
         begun = and_(self.counts, since_at_ms <= self.now_at_ms)

@@ -92,7 +92,7 @@ def chart_of(look: StoreView, number: str, since_at_ms: int | None, until_at_ms:
 
 
 def signed_until(look: StoreView, sources: Iterable[Source]) -> dict[Source, Until | None]:
-    """Up to where each origin of these has signed that stream; None where the log can not be asked now."""
+    """Return up to where each of these origins has signed its stream; None if the log can not be asked now."""
     found: dict[Source, Until | None] = {}
     for stream, origin in set(sources):
         try:
@@ -103,8 +103,8 @@ def signed_until(look: StoreView, sources: Iterable[Source]) -> dict[Source, Unt
 
 
 def _asked(look: StoreView, number: str, since_at_ms: int | None, until_at_ms: int | None) -> Rows:
-    """`order_at_ms, received_at_ms, stream, origin, offset`, the signals as text, and the body of a reading that may be flagged: those
-    within the span, and all that may be flagged, whose time only the body says."""
+    """Return `order_at_ms, received_at_ms, stream, origin, offset`, the signals as text, and the body of a reading that may be flagged:
+    those within the span, and all that may be flagged, whose time only the body says."""
     r = look.sight.readings(number).subquery().c
     may_be_flagged = r.body.contains(_FLAG, autoescape=True)
 

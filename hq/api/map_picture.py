@@ -39,10 +39,9 @@ def ship_drawn(row: Mapping[str, Any], track: Rows, now_at_ms: int) -> Fields:
 
 
 def tail(track: Rows, until_at_ms: int | None) -> list[list[float]]:
-    """`[longitude, latitude, at_ms]` of the believed fixes up to `until_at_ms`, oldest first: a tail never runs ahead of its marker.
+    """Return `[longitude, latitude, at_ms]` of the believed fixes up to `until_at_ms`, oldest first: a tail never runs ahead of its marker.
 
-    `track`: newest first.
-    """
+    `track`: newest first."""
     rows = [row for row in reversed(track) if until_at_ms is not None and row["order_at_ms"] <= until_at_ms]
     fixes = [fix for row in rows if (fix := fix_of(row["order_at_ms"], row["signals"])) is not None]
     believed = compress(fixes, believed_fixes(fixes))

@@ -117,7 +117,7 @@ class Caller:
 
 
 def framed_clock(services: Services) -> dict[str, Any]:
-    """`{"clock": {"now_at_ms", "speed", "state", "movable"}}`: part of every answer. `movable`: it is a story's."""
+    """Return `{"clock": {"now_at_ms", "speed", "state", "movable"}}`: part of every answer. `movable`: it is a story's."""
     clock, movable = services.clock, services.settings.control is not None
     runs = clock.fleet_time
     return {"clock": {"now_at_ms": clock.now_ms(), "speed": runs.speed, "state": runs.state, "movable": movable}}

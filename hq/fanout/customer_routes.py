@@ -35,12 +35,12 @@ def route(streams: Iterable[str]) -> list[str]:
 
 
 def kafka_topic(stream: str) -> str:
-    """`landfall.alerts`, `landfall.customers.duckworks`."""
+    """Return the Kafka topic of a stream: `landfall.alerts`, `landfall.customers.duckworks`."""
     return f"landfall.{stream.replace('/', '.')}"
 
 
 def check_pattern(pattern: str) -> str:
-    """`pattern` itself, when it names one stream that is fanned out, or `customers/*`. Raises ValueError otherwise."""
+    """Return `pattern` itself when it names one stream that is fanned out, or `customers/*`. Raises ValueError otherwise."""
     if pattern != f"{CUSTOMERS}*" and not is_fanned_out(check_stream(pattern)):
         raise ValueError(f"{pattern!r} is not fanned out; there are {', '.join(FANNED_OUT)}, {CUSTOMERS}<id> and {CUSTOMERS}*")
     return pattern

@@ -96,7 +96,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
-    """Now and then a client logs in: how long that takes, and when it could not any more."""
+    """Log in as a client at intervals, and report how long that takes, and when it fails."""
     answered = False
     while not under_way.stop.wait(LOOK_EVERY_S):
         began_s = under_way.clock.monotonic_s()
@@ -214,7 +214,7 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
 
 
 def _write(path: Path, text: str) -> Path:
-    """Write a file that only its owner reads."""
+    """Write a file that only its owner reads, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_private(path, text.encode())
     return path

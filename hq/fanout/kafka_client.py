@@ -93,7 +93,7 @@ def standing_messages(stream: str, before: ReaderStanding, after: ReaderStanding
 
 
 def committed_standings(access: KafkaAccess) -> dict[str, ReaderStanding]:
-    """Stream → how far it is fanned out, and without what, by what the broker holds. Raises RetryLater when it does not answer."""
+    """Return how far each stream is fanned out, and without what, by what the broker holds. Raises RetryLater when it does not answer."""
     partition = TopicPartition(POSITIONS, 0, OFFSET_BEGINNING)
     reader = Consumer(
         client_settings(access)

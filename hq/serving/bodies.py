@@ -77,7 +77,7 @@ class WaitingBody(msgspec.Struct, frozen=True):
 
 
 def read(body: str | None, kind: type[Body]) -> Body:
-    """`body` as `kind`. Raises BadBody when it is missing, of another shape, or holds what some store does not take."""
+    """Return `body` as `kind`. Raises BadBody when it is missing, of another shape, or holds what some store does not take."""
     try:
         plain = read_body(body)
         need_plain(plain)

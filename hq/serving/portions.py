@@ -64,7 +64,7 @@ class Portions:
             del self._of[stream]
 
     def _halves(self, stream: str, polled: Polled) -> bool:
-        """Count one more; whether fewer records are tried from now on."""
+        """Count one more, and return whether fewer records are tried from now on."""
         portion = self._of.setdefault(stream, _Portion(polled.rows, polled.position))
         first = _first(polled)
         if polled.rows == 1 and first != portion.first:
@@ -77,5 +77,5 @@ class Portions:
 
 
 def _first(polled: Polled) -> tuple[Origin, int] | None:
-    """Origin and offset of the first record that was read."""
+    """Return the origin and offset of the first record that was read."""
     return next(((batch.origin, batch.records.column(OFFSET)[0].as_py()) for batch in (*polled.late, *polled.batches)), None)

@@ -148,7 +148,7 @@ class Projector:
         return polled.standing
 
     def _tell_readers(self, step: _Step, standings: Mapping[str, ReaderStanding]) -> bool:
-        """Note for readers how current the database is; whether it has had all that the log held when it was begun."""
+        """Record for readers how current the database is, and return whether it has had all that the log held when it was begun."""
         target = step.connection.execute(select(Projection.target, Projection.ready_wall_at_ms)).one()
         positions = {stream: standing.position for stream, standing in standings.items()}
         reached = all(positions.get(stream, Position()).reaches(Position.from_json(end)) for stream, end in target.target.items())

@@ -21,10 +21,9 @@ Routes = tuple[tuple[str, Projection], ...]
 
 
 def routes(places: Mapping[str, str], reader: LogReader) -> Routes:
-    """Stream pattern and projection, in order: what people wait for comes before what fills up behind.
+    """Return stream patterns and projections, in order: what people wait for comes before what fills up behind.
 
-    `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are. `reader`: of the log that is projected.
-    """
+    `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are. `reader`: of the log that is projected."""
     return (
         ("alerts", partial(project_alerts, admissions=reader.admissions)),
         ("registry", partial(project_registry, places=places)),

@@ -141,7 +141,7 @@ def _alert_counts(look: StoreView) -> dict[str, int]:
 
 
 def _open_alerts(look: StoreView) -> list[Fields]:
-    """Open alerts, the worst first, each with where its box was last heard."""
+    """Return open alerts, the worst first, each with the last known place of its box."""
     alerts, own = look.sight.alerts().subquery(), look.sight.containers().subquery()
     asked = select(alerts, own.c.place_kind, own.c.place_id).outerjoin(own, own.c.number == alerts.c.topic)
     plain = ("alert_id", "topic", "rule", "severity", "title", "ship", "incident_id", "raised_at_ms", "position")

@@ -74,8 +74,8 @@ def _registry(connection: Connection, ships: Collection[str], boxes: Collection[
 
 
 def project_alerts(connection: Connection, batch: Batch, admissions: Admissions) -> None:
-    """`alerts`: each record a row of `alert_change`; then the alerts of its topics, and their incidents, folded again from all their
-    changes."""
+    """Project `alerts`: each record becomes a row of `alert_change`. Then the alerts of its topics, and their incidents, are folded again
+    from all their changes."""
     good = readable(connection, believed_rows(batch, admissions), AlertBody)
     changed = []
     for row, body in good:
@@ -99,7 +99,7 @@ def _with_times(alerts: Iterable[Fields], changes: Iterable[Fields]) -> list[Fie
 
 
 def _related(connection: Connection, topics: set[str]) -> list[str]:
-    """`topics`, and those that have changes of the same alerts: what writes an alert may write it under any topic."""
+    """Return `topics`, and those that have changes of the same alerts: what writes an alert may write it under any topic."""
     table = models.AlertChange.__table__
     while True:
         ids = select(table.c.alert_id).where(table.c.topic.in_(topics))

@@ -34,11 +34,10 @@ Spans = Mapping[str, list[BookedContainer]]
 
 
 def project_customer(connection: Connection, batch: Batch, places: Mapping[str, str]) -> None:
-    """`customers/<id>`: every readable record a row of `customer_record`; then the customer's view of each container and alert it speaks
-    of, as far as its bookings cover the records.
+    """Project `customers/<id>`: every readable record becomes a row of `customer_record`. Then it makes the customer's view of each
+    container and alert in the records, as far as its bookings cover them.
 
-    `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are.
-    """
+    `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are."""
     customer = batch.stream.removeprefix(STREAM_PREFIX)
     rows = _readable_rows(connection, batch, customer)
     columns = [column.name for column in models.CustomerRecord.__table__.columns]
@@ -61,7 +60,7 @@ def _readable_rows(connection: Connection, batch: Batch, customer: str) -> list[
 
 
 def _kind(body: str | None) -> str:
-    """`event` or `alert`, where headquarters says so; `reading` otherwise."""
+    """Return `event` or `alert` if headquarters says so, else `reading`."""
     try:
         told = read_body(body).get("landfall_kind") if body else None
     except ValueError:
@@ -175,7 +174,7 @@ def _put_in_place(connection: Connection, customer: str, known: Mapping[str, Fie
 def _heard(
     connection: Connection, customer: str, containers: list[str], within: tuple[int, int], places: Mapping[str, str]
 ) -> dict[str, dict[str, int]]:
-    """Container → place → the newest order time of its readings there, covered or not, of the times `within` (UTC ms, the second
+    """Return container → place → the newest order time of its readings there, covered or not, of the times `within` (UTC ms, the second
     excluded)."""
     r = models.CustomerRecord
     asked = select(r.topic, r.source_origin, func.max(r.order_at_ms).label("at_ms")).group_by(r.topic, r.source_origin)

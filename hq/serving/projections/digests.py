@@ -31,12 +31,11 @@ _NEWER = ("at_ms", "until_at_ms", "generation", "offset")
 
 
 def project_digests(connection: Connection, batch: Batch, places: Mapping[str, str], admissions: Admissions) -> None:
-    """`digests`: a row of `digest` for each container, and of `ship_muster` for what a ship states of its muster. The digest of a whole
-    window has none; what does not read is set aside, and so is the digest of a container of a time at which it was in another ship's
+    """Project `digests`: a row of `digest` for each container, and of `ship_muster` for what a ship states of its muster. The digest of a
+    whole window has none; what does not read is set aside, and so is the digest of a container of a time at which it was in another ship's
     custody.
 
-    The time of a row is never later than `BELIEVED_AHEAD_MS` after its admission: a later one would stand for years.
-    """
+    The time of a row is never later than `BELIEVED_AHEAD_MS` after its admission: a later one would stand for years."""
     rows, musters = [], []
     node = batch.origin.node
     given = [{**row, "order_at_ms": row["believed_at_ms"]} for row in believed_rows(batch, admissions)]
@@ -84,5 +83,6 @@ def _row(row: Fields, body: Fields) -> Fields:
 
 
 def _tellable(value: Any) -> bool:
-    """JSON has no word for what is no finite number; a text is none of a digest's values."""
+    """Return whether JSON can carry the value as a digest's: it has no form for a number that is not finite, and a text is none of a
+    digest's values."""
     return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))

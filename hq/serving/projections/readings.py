@@ -32,7 +32,7 @@ def project_readings(connection: Connection, batch: Batch) -> None:
 
 
 def project_events(connection: Connection, batch: Batch) -> None:
-    """`events`: every readable record a row of `event`."""
+    """Project `events`: every readable record becomes a row of `event`."""
     add(
         connection,
         models.EventRow,

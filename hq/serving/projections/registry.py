@@ -31,9 +31,8 @@ _TABLES: dict[str, type[Base]] = {
 
 
 def project_registry(connection: Connection, batch: Batch, places: Mapping[str, str]) -> None:
-    """`registry`: the latest version of each entry into its type's table; a booking's spans into `booking_container`, and with them what
-    its customers may know. Losses are judged again by load lists and custody. `places` as in `project_customer`.
-    """
+    """Project `registry`: the latest version of each entry into its type's table; a booking's spans into `booking_container`, and with them
+    what its customers may know. Losses are judged again by load lists and custody. `places` as in `project_customer`."""
     rows: dict[str, list[Fields]] = {}
     for row in record_rows(batch):
         try:

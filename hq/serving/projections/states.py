@@ -15,7 +15,7 @@ from streams.model.records import Batch
 
 
 def project_states(connection: Connection, batch: Batch) -> None:
-    """`states`: the latest of each container into `container_state`, of each ship into `ship_state`."""
+    """Project `states`: the latest of each container into `container_state`, of each ship into `ship_state`."""
     containers: list[Fields] = []
     ships: list[Fields] = []
     for row, body in readable(connection, record_rows(batch), bodies.StateBody):
@@ -30,7 +30,7 @@ def project_states(connection: Connection, batch: Batch) -> None:
 
 
 def project_hours(connection: Connection, batch: Batch) -> None:
-    """`hours`: the latest word on each container's hour."""
+    """Project `hours`: the latest report on each container's hour."""
     rows = [
         {
             "container": row["topic"],
@@ -45,7 +45,7 @@ def project_hours(connection: Connection, batch: Batch) -> None:
 
 
 def project_metrics(connection: Connection, batch: Batch) -> None:
-    """`metrics`: the last word of every process of every node."""
+    """Project `metrics`: the last report of every process of every node."""
     rows = [
         {
             "node": Origin.parse(row["origin"]).node,
@@ -61,7 +61,7 @@ def project_metrics(connection: Connection, batch: Batch) -> None:
 
 
 def project_waiting(connection: Connection, batch: Batch) -> None:
-    """`ships.waiting`: what each ship last said waits on board."""
+    """Project `ships.waiting`: each ship's last report of what waits on board."""
     rows = [
         {
             "node": Origin.parse(row["origin"]).node,
