@@ -66,7 +66,7 @@ class CargoProvider(BaseProvider):
     """Provider of what Faker lacks: goods as a packing list names them."""
 
     def cargo(self, goods: str) -> str:
-        """`camera lenses in crates, lot KT-4417`."""
+        """Return the name of goods: `camera lenses in crates, lot KT-4417`."""
         return f"{goods} {self.random_element(PACKINGS)}, lot {self.bothify('??-####').upper()}"
 
 

@@ -68,7 +68,7 @@ class PublisherConnection:
         self._next_try_s = self._wrote_s = self._heard_s = 0.0
 
     def offer(self, topic: bytes, payload: bytes, ticket: int) -> bool:
-        """Send one message; False while there is no connection or the window is full. `ticket` comes out of `acknowledged`."""
+        """Send one message; return False while there is no connection or the window is full. `ticket` comes out of `acknowledged`."""
         if not self._up or len(self._under_way) >= WINDOW_MAX:
             return False
         packet_id = self._free_packet_id()

@@ -92,7 +92,7 @@ def counts(groups: tuple[Consignment, ...], boxes: int) -> tuple[Ints, Ints]:
 
 
 def _apportioned(weights: Floats, total: int) -> Ints:
-    """`total` split by weight into whole numbers, the largest remainders rounded up."""
+    """Return `total` split by weight into whole numbers, the largest remainders rounded up."""
     exact = weights / weights.sum() * total
     whole: Ints = np.floor(exact).astype(np.int64)
     largest = np.argsort(-(exact - whole), kind="stable")[: total - int(whole.sum())]

@@ -184,7 +184,7 @@ def build_fleet(seed: int, preset: Preset, begins_at_ms: int) -> World:
 
 
 def _imo(number: int) -> str:
-    """Right by its check digit, and as far as we know no ship's afloat."""
+    """Return an IMO number that is right by its check digit, and as far as we know no ship's afloat."""
     return make_imo(999_910 + number)
 
 

@@ -9,10 +9,9 @@ from cargo.vocabulary.trade_codes import make_container
 
 
 def container_numbers(owner: str, count: int, first_serial: int = 100_000) -> list[str]:
-    """`count` different container numbers of `owner` (four letters, ending in U) with right check digits.
+    """Return `count` different container numbers of `owner` (four letters, ending in U) with right check digits.
 
-    Serials whose check digit is 0 are left out: ISO 6346 advises against those where it stands for 10.
-    """
+    Serials whose check digit is 0 are left out: ISO 6346 advises against those where it stands for 10."""
     numbers: list[str] = []
     serial = first_serial
     while len(numbers) < count:

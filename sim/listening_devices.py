@@ -33,7 +33,7 @@ class Listening:
         self._called: dict[int, ReportSpan] = {}
 
     def hear(self, requests: Iterable[tuple[int, Request]]) -> None:
-        """These were asked, each at the intake with that index."""
+        """Receive these requests, each at the intake with that index."""
         since_ms = max(self._made_until_ms, self._told_until_ms)
         for intake, request in requests:
             self._asked.pop(intake, None)

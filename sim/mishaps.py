@@ -16,10 +16,9 @@ Felt = Literal["shock and fall", "shock", "nothing", "mixed"]
 
 
 def lose(trial: Trial, boxes: int, felt: Felt) -> None:
-    """`boxes` of neighbouring outer deck stacks go over the side within a minute or two, some time into the worst hours.
+    """Drop `boxes` of neighbouring outer deck stacks over the side within a minute or two, some time into the worst hours.
 
-    `felt`: what their trackers report of it: they slide and strike (over 4 g), fall and hit the water; only the first; or nothing.
-    """
+    `felt`: what their trackers report of it: they slide and strike (over 4 g), fall and hit the water; only the first; or nothing."""
     chance = trial.chance
     begins = trial.storm_ms + int(chance.uniform(20, 35) * MINUTE_MS)
     for order, box in enumerate(_from_the_side(trial, boxes)):
@@ -124,7 +123,7 @@ def radio_shadow(trial: Trial) -> None:
 
 
 def _from_the_side(trial: Trial, boxes: int) -> list[int]:
-    """So many boxes of neighbouring deck stacks, the outermost stacks of one side and bay first, each from the top."""
+    """Return so many boxes of neighbouring deck stacks, the outermost stacks of one side and bay first, each from the top."""
     slots = trial.ship.slots
     bays = sorted({slot.bay for slot in slots})
     first = int(trial.chance.choice(bays))

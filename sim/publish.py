@@ -45,10 +45,10 @@ class Publisher:
                 link.listens_to, link.hears = REQUEST_TOPIC, self._ear(number)
 
     def offer(self, intake: int, topic: str, payload: bytes, ticket: int) -> bool:
-        """Send one message to the intake with this index; False when it is not connected or its window is full: offer it again later.
+        """Send one message to the intake with this index; return False when it is not connected or its window is full: offer it again
+        later.
 
-        `ticket` comes out of `taken_acknowledgements` once the intake has acknowledged the message. Keep tickets different.
-        """
+        `ticket` comes out of `taken_acknowledgements` once the intake has acknowledged the message. Keep tickets different."""
         return self._links[intake].offer(topic.encode(), payload, ticket)
 
     def taken_acknowledgements(self) -> list[int]:

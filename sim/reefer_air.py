@@ -240,8 +240,8 @@ class Cooling:
         return np.repeat(around, HOUR_MS // STEP_MS, axis=0)
 
     def _gases(self, forces: Forces, standing: ReeferState, begins_at_ms: int) -> tuple[Floats, Floats]:
-        """Oxygen and carbon dioxide at the full hours (hours + 1, reefers), %: goods breathe from when they are stuffed, the running unit
-        lets no more of the one nor of the other than is set; open doors let the air outside in."""
+        """Return oxygen and carbon dioxide at the full hours (hours + 1, reefers), %. Goods breathe from when they are stuffed. The running
+        unit lets no more of the one nor of the other than is set; open doors let the air outside in."""
         breathes = self._unit.breathes_pct_h
         some = np.flatnonzero(breathes)
         o2, co2 = (np.tile(gas, (HOURS + 1, 1)) for gas in (standing.o2_pct, standing.co2_pct))
@@ -300,12 +300,11 @@ def _net_w(air_c: Floats) -> Floats:
 
 
 def stepped(unit: Unit, forces: Forces, standing: ReeferState) -> tuple[Floats, Floats, Floats]:
-    """Air at the steps (steps + 1, reefers), heat taken out in each (steps, reefers), and the goods at the end.
+    """Return air at the steps (steps + 1, reefers), heat taken out in each (steps, reefers), and the goods at the end.
 
-    Backward Euler of  C dT/dt = heat - Q + (goods' T - T) k - ...  in the air, which is stable however stiff. Q, chilled: by so much more
+    Backward Euler of C dT/dt = heat - Q + (goods' T - T) k - ... in the air, which is stable however stiff. Q, chilled: by so much more
     than before as the supply air is above its set point; frozen: what brings the return air there by the end of the step, which is the mean
-    of a compressor that switches on and off within it.
-    """
+    of a compressor that switches on and off within it."""
     step_s = STEP_MS / 1_000
     air_w_k = AIR_J_K / step_s
     chills = ~unit.frozen * MODULATES

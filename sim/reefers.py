@@ -26,7 +26,7 @@ WRONG_C = 5
 
 
 def power_off(world: World) -> Spells:
-    """Without power: every reefer for 0.5 to 2.5 h around each time it is lifted on or off a ship (DOMAIN.md 6)."""
+    """Return the spells without power: every reefer for 0.5 to 2.5 h around each time it is lifted on or off a ship (DOMAIN.md 6)."""
     chance, stages, boxes = world.chance, world.stages, world.boxes
     lifted_at_ms = np.full(stages.starts_at_ms.shape, NEVER_MS, dtype=np.int64)
     aboard = stages.state == StageState.SHIP
@@ -87,7 +87,8 @@ class WrongSetpoints:
 
 
 def wrong_setpoints(world: World) -> WrongSetpoints:
-    """So often as `World.wrong_setpoints_per_day` says, until somebody sees it on a round: for WRONG_H, or until the box is stripped."""
+    """Return wrong setpoints, as often as `World.wrong_setpoints_per_day` says, until somebody sees them on a round: for WRONG_H, or until
+    the box is stripped."""
     chance, boxes = world.chance, np.arange(len(world.boxes))
     since = np.maximum(world.boxes.stuffed_at_ms, world.timeline.begins_at_ms)
     until = np.minimum(world.boxes.stripped_at_ms, world.timeline.ends_at_ms)

@@ -69,7 +69,7 @@ def replay(settings: ReplaySettings, path: Path) -> ReplayOutcome:
 
 
 def _play(rows: list[Recorded], publisher: Publisher, speed: float, metrics: Metrics) -> int:
-    """Row for row at `speed`; gives how many are acknowledged: all."""
+    """Publish row for row at `speed`, and return how many are acknowledged: all."""
     acknowledged, under_way = 0, dict[int, float]()
     began_s = heard_s = time.monotonic()
     while acknowledged < len(rows):

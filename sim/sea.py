@@ -49,8 +49,8 @@ def roll_amplitude_deg(chance: Chance, times: Timeline, voyage: int, at_ms: Ints
 
 
 def motion(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> tuple[Floats, Floats]:
-    """Roll and pitch of a ship at each instant, degrees, starboard down and bow up positive: smooth in time. The ship rolls at a period of
-    its own that wanders by some percent, in groups of larger and smaller swings within `roll_amplitude_deg`."""
+    """Return roll and pitch of a ship at each instant, degrees, starboard down and bow up positive: smooth in time. The ship rolls at a
+    period of its own that wanders by some percent, in groups of larger and smaller swings within `roll_amplitude_deg`."""
     period_s = float(chance.between("roll period", *ROLL_PERIOD_S, np.array([voyage]))[0])
     turns = (at_ms - times.begins_at_ms) / 1_000 / period_s + smooth(chance, "roll phase", voyage, at_ms, 10 * MINUTE_MS)
     amplitude = roll_amplitude_deg(chance, times, voyage, at_ms)
@@ -69,7 +69,7 @@ def largest_swings(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) ->
 
 
 def wind_ms(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:
-    """Wind in m/s: 2 to 14, and more in storms."""
+    """Return the wind in m/s: 2 to 14, and more in storms."""
     wind = 2.0 + 12.0 * smooth(chance, "wind", voyage, at_ms)
     for storm in times.voyages[voyage].storms:
         wind = np.maximum(wind, storm.wind_at(at_ms))
@@ -77,7 +77,7 @@ def wind_ms(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats
 
 
 def air_c(chance: Chance, latitude_deg: Floats, longitude_deg: Floats, at_ms: Ints) -> Floats:
-    """Air in the shade, °C: by latitude in May, local time of day and the weather."""
+    """Return the temperature of the air in the shade, °C: by latitude in May, local time of day and the weather."""
     mean = 28.5 - 0.012 * np.abs(latitude_deg - 8.0) ** 1.9
     local_day = (at_ms % DAY_MS) / DAY_MS + longitude_deg / 360.0
     return mean + 3.5 * np.cos(2 * np.pi * (local_day - 0.6)) + 3.0 * (smooth(chance, "weather", 0, at_ms) - 0.5)

@@ -68,7 +68,7 @@ def normalised(longitude_deg: Floats) -> Floats:
 
 
 def distance_nm(latitude_deg: Floats, longitude_deg: Floats, latitude2_deg: Floats, longitude2_deg: Floats) -> Floats:
-    """Great-circle distances in nautical miles (haversine, spherical earth: good to 0.5 %)."""
+    """Return great-circle distances in nautical miles (haversine, spherical earth: good to 0.5 %)."""
     lat, lat2 = np.radians(latitude_deg), np.radians(latitude2_deg)
     half = np.sin((lat2 - lat) / 2) ** 2 + np.cos(lat) * np.cos(lat2) * np.sin(np.radians(longitude2_deg - longitude_deg) / 2) ** 2
     distances: Floats = 2 * EARTH_RADIUS_NM * np.arcsin(np.sqrt(half))

@@ -50,7 +50,7 @@ class Faults:
     has_gnss: Flags
     dies_at_ms: Ints
     battery_fails: Flags
-    """Those that die because the battery runs down; the others just stop."""
+    """Devices that die because the battery runs down; the others just stop."""
 
 
 def faults_of(world: World) -> Faults:
@@ -232,7 +232,8 @@ class Sensors:
         return self._of_boxes(box, at_ms, column, self._sparse(box, at_ms, self._measured(box, tick, at_ms, column)))
 
     def _sparse(self, box: Ints, at_ms: Ints, signals: Mapping[str, Floats]) -> Mapping[str, Floats]:
-        """Some reports lack what some of the sensors did not give in time: half of all but the battery and the signal's strength."""
+        """Remove from some reports what some of the sensors did not give in time, and return the signals: half of all but the battery and
+        the signal's strength."""
         chance = self.world.chance
         sparse = np.flatnonzero(chance.uniform("sparse", box, at_ms) < self.world.sparse_share)
         for name in signals.keys() - {"battery_mv", "rssi_dbm"} if len(sparse) else ():
@@ -241,7 +242,8 @@ class Sensors:
         return signals
 
     def _rests(self, box: Ints, column: Ints, tick: Ints, at_ms: Ints) -> Flags:
-        """Dry boxes at sea leave out all but every n-th report, reefers all but every m-th anywhere."""
+        """Return which boxes leave out their report: dry boxes at sea leave out all but every n-th report, reefers all but every m-th
+        anywhere."""
         place = self.world.stages.place[box, column]
         sails = np.zeros(len(box), dtype=np.bool_)
         for index, voyage in enumerate(self.world.timeline.voyages):
@@ -304,7 +306,7 @@ class Sensors:
         return {"humidity_pct": humidity_pct, **{name: _spread(values, cold, len(box)) for name, values in told.items()}}
 
     def _battery_mv(self, box: Ints, at_ms: Ints) -> Floats:
-        """3.5 to 3.7 V, slowly falling; a failing one goes down to 2.9 V in its last two days."""
+        """Return the battery's voltage: 3.5 to 3.7 V, slowly falling; a failing one goes down to 2.9 V in its last two days."""
         chance = self.world.chance
         age_days = (at_ms - self.world.timeline.begins_at_ms) / DAY_MS
         sound = self._charge_mv[box] - 1.5 * age_days + 2.0 * chance.normal("battery mv", box, at_ms)
@@ -371,7 +373,7 @@ class Sensors:
         return self._of_ship(voyage, 0, at_ms, location(self.world.chance, self.world.timeline.voyages[voyage], voyage, at_ms))
 
     def _environments(self, voyage: int, since: int, until: int) -> SimulatedReadings:
-        """Every ten minutes; every minute while the ship rolls hard."""
+        """Return the reports of a ship's environment every ten minutes; every minute while the ship rolls hard."""
         every = self.cadence.rolling_ms
         at_ms = np.arange(-(-since // every) * every, until, every, dtype=np.int64)
         rolls = roll_amplitude_deg(self.world.chance, self.world.timeline, voyage, at_ms) > ROLLING_DEG
@@ -384,7 +386,7 @@ class Sensors:
         return self._of_ship(voyage, 2, at_ms, noon_report(self.world.chance, ship, voyage, at_ms) if len(at_ms) else {})
 
     def _of_ship(self, voyage: int, which: int, at_ms: Ints, signals: Mapping[str, Floats]) -> SimulatedReadings:
-        """Ships' own clocks are right."""
+        """Return a ship's readings. Ships' own clocks are right."""
         count = len(at_ms)
         thing = np.full(count, len(self.world.boxes) + len(OF_SHIP) * voyage + which)
         intake, gateway = np.full(count, voyage), np.full(count, -1)
@@ -403,7 +405,7 @@ def _make_room(days: dict[int, Any]) -> None:
 
 
 def _spread(values: Floats, where: Ints, count: int) -> Floats:
-    """`count` numbers: `values` at the indices `where`, NaN elsewhere."""
+    """Return `count` numbers: `values` at the indices `where`, NaN elsewhere."""
     spread = np.full(count, np.nan)
     spread[where] = values
     return spread

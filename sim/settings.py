@@ -37,8 +37,8 @@ BOXES_MIN, BOXES_MAX = 40, 20_000
 
 
 class Cadence(SettingsTable):
-    """How often things report, in ms: boxes; of them reefers `reefer_every` times as seldom, dry boxes at sea `dry_at_sea_every` times;
-    every `gnss_every`-th report has a position; ships, and ships that roll hard."""
+    """Intervals of reports, ms: of boxes; of reefers among them `reefer_every` times as seldom, dry boxes at sea `dry_at_sea_every` times.
+    Every `gnss_every`-th report has a position. Then those of ships, and of ships that roll hard."""
 
     report_ms: int = Field(default=HOUR_MS, gt=0)
     reefer_every: int = Field(default=1, ge=1)
@@ -121,11 +121,11 @@ class SimSettings(WithCertificate):
     """`story`: the demo's. The others are fleets of DOMAIN.md 6, three weeks long: 6 ships with 2,000 boxes each, 30 with 10,000, 1 with
     24,000 (docs/guide/simulator.md)."""
     boxes: int = Field(default=2_000, ge=BOXES_MIN, le=BOXES_MAX)
-    """Of the story: a fleet has as many as its preset says."""
+    """Number of boxes of the story: a fleet has as many as its preset says."""
     cadence: Literal["demo", "short"] = "demo"
-    """Of the story, too."""
+    """Intervals of the story's reports: a fleet has its own."""
     reefers_min: Literal[60, 15] = 60
-    """Of a fleet: how often its reefers report, minutes."""
+    """Interval of the reports of a fleet's reefers, minutes."""
     listening: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
     """The share of boxes whose trackers do as the ship's node asks (docs/reference/storm-mode.md). Their reports depend on when it asks."""
     begins_at_ms: int = BEGINS_AT_MS
@@ -134,7 +134,7 @@ class SimSettings(WithCertificate):
     clock_host: Host = "127.0.0.1"
     clock_port: int = Field(default=8790, ge=0, lt=65536)
     control_token: SharedToken | None = None
-    """Who shows it may pause, speed up and jump. None: nobody may."""
+    """Token of clients that may pause, speed up and jump. None: nobody may."""
 
     @between
     def _knows_each_intake_once(self) -> Iterator[SettingsProblem]:
@@ -160,7 +160,7 @@ class SimSettings(WithCertificate):
 
     @property
     def places(self) -> HearingPlaces:
-        """Who hears the boxes."""
+        """Places that receive the boxes."""
         return STORY if self.preset == "story" else PRESETS[self.preset].places
 
     def world(self) -> World:

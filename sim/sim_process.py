@@ -177,7 +177,7 @@ async def _first_trouble(workers: list[asyncio.Task[None]], stopping: asyncio.Ev
 
 @contextlib.asynccontextmanager
 async def _told(stop: asyncio.Event | None) -> AsyncIterator[asyncio.Event]:
-    """The event to wait for: the caller's, or one that SIGTERM and SIGINT set."""
+    """Yield the event to wait for: the caller's, or one that SIGTERM and SIGINT set."""
     if stop is not None:
         yield stop
         return

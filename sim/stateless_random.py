@@ -44,7 +44,7 @@ class Chance:
         return low + (high - low) * self.uniform(channel, first, second)
 
     def shuffled(self, channel: str, count: int) -> Ints:
-        """0 to `count` - 1 in a random order."""
+        """Return 0 to `count` - 1 in a random order."""
         return np.argsort(self._bits(channel, np.arange(count), 0), kind="stable")
 
     def _bits(self, channel: str, first: Ints, second: Ints | int) -> _Bits:
@@ -68,7 +68,7 @@ def _mixed_alone(seed: int, channel: str, second: int) -> np.uint64:
 
 
 def _mixed(bits: _Bits) -> _Bits:
-    """Apply the finishing step of SplitMix64 (Steele, Lea, Flood 2014), in place."""
+    """Apply the finishing step of SplitMix64 (Steele, Lea, Flood 2014), in place, and return the bits."""
     bits += np.uint64(0x9E3779B97F4A7C15)
     moved = np.empty_like(bits)
     for shift, factor in _STEPS:

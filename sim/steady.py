@@ -45,17 +45,16 @@ class Steady:
 
 
 def random_numbers(count: int, rng: np.random.Generator) -> list[str]:
-    """Valid ISO 6346 numbers of a few owners, random serials."""
+    """Return valid ISO 6346 numbers of a few owners, random serials."""
     owners = ["MSKU", "CSQU", "TGHU", "OOLU", "HLXU", "TEMU"]
     return [make_container(owners[rng.integers(len(owners))], int(rng.integers(10**6))) for _ in range(count)]
 
 
 def box_readings(steady: Steady, seed: int = 7, voyage: int = 0) -> pa.RecordBatch:
-    """Their readings in the order of the device times: each device at its own time of the interval, give or take 2 s.
+    """Return the boxes' readings in the order of the device times: each device at its own time of the interval, give or take 2 s.
 
     Air follows the set point with noise and defrosts; doors stay shut; all sail together, positions to 1e-5 degrees. The same seed gives
-    the same readings; another `voyage` other ones of the same containers.
-    """
+    the same readings; another `voyage` other ones of the same containers."""
     rng, boxes = np.random.default_rng(seed), steady.boxes
     topics, trackers = random_numbers(boxes, rng), rng.permutation(max(100_000, boxes))[:boxes]
     phase = rng.integers(0, steady.interval_ms, boxes)

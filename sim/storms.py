@@ -36,7 +36,7 @@ class Storm:
         return np.interp((at_ms - self.at_ms) / HOUR_MS, self.hours, self.roll_deg)
 
     def wind_at(self, at_ms: Ints) -> Floats:
-        """Wind in m/s at each instant."""
+        """Return the wind in m/s at each instant."""
         hours, shares = zip(*BUILDS, strict=True)
         blows = np.interp((at_ms - self.at_ms) / HOUR_MS, hours, shares)
         wind: Floats = np.minimum(blows * self.worst_deg * WIND_MS_PER_DEG, WIND_MS_MAX)
@@ -49,6 +49,6 @@ class Storm:
 
 
 def storm(weather: Weather, at_ms: int, worst_deg: float) -> Storm:
-    """Weather of this kind that is worst at `at_ms` (UTC ms), when the ship rolls `worst_deg`."""
+    """Return weather of this kind that is worst at `at_ms` (UTC ms), when the ship rolls `worst_deg`."""
     shape = LEAPS if weather == "extreme" else BUILDS
     return Storm(at_ms, tuple(hours for hours, _ in shape), tuple(share * worst_deg for _, share in shape))

@@ -24,7 +24,7 @@ class Chapter:
 
 
 def chapters(times: Timeline) -> tuple[Chapter, ...]:
-    """A, B and C, in order of time."""
+    """Return A, B and C, in order of time."""
     tokyo, singapore = times.first.calls[0], times.first.calls[1]
     duck, medicine = DUCKWORKS.name, MERLION.name
     return (

@@ -92,12 +92,13 @@ class StoryClock:
             return int(self._now())
 
     def setting(self) -> Setting:
-        """Speed and pause as last set; a jump under way is not part of it."""
+        """Return speed and pause as last set; a jump under way is not part of it."""
         with self._lock:
             return Setting(self._speed, self._paused)
 
     def confirm(self, acknowledged_ms: int) -> None:
-        """Everything heard up to this fleet time (UTC ms) is published and acknowledged: the clock may run on to a little beyond it."""
+        """Record that everything sent up to this fleet time (UTC ms) is published and acknowledged: the clock may run on to a little beyond
+        it."""
         with self._lock:
             now, wall_s = self._now(), self._wall.monotonic_s()
             self._stalled = self._limit_ms <= now < self._ends_at_ms and self._free() > now
@@ -203,7 +204,8 @@ class StoryClock:
         return max(self._fleet_at_ms, min(self._limit_ms, self._ends_at_ms, float("inf") if self._target_ms is None else self._target_ms))
 
     def _effective(self) -> float:
-        """Fleet time per wall time: what the pace allows; a jump slows down towards its end, so that those who follow do not overshoot."""
+        """Return fleet time per wall time: what the pace allows; a jump slows down towards its end, so that those who follow do not
+        overshoot."""
         if self._target_ms is None:
             return self._pace.speed
         landing = (self._target_ms - self._fleet_at_ms) / 1_000 / LANDING_S

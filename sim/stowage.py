@@ -54,7 +54,7 @@ class Hull:
 
     @staticmethod
     def rows(across: int) -> range:
-        """Their numbers: an even number of rows has none in the middle, which is 0."""
+        """Return the numbers of the rows: an even number of rows has none in the middle, which is 0."""
         return range(1 - across % 2, across + 1 - across % 2)
 
     def slots(self, bay: int, row: int, *, deck: bool, tiers: int | None = None) -> tuple[int, ...]:
@@ -71,7 +71,7 @@ def slot_code(bay: int, row: int, tier: int) -> int:
 
 
 def slot_text(code: int) -> str:
-    """`BBBRRTT`."""
+    """Return a slot as `BBBRRTT`."""
     return f"{code:07d}"
 
 

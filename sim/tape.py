@@ -25,11 +25,11 @@ class Outlet(Protocol):
     """Receiver of messages: `Publisher`, or a fault of one in a test."""
 
     def offer(self, intake: int, topic: str, payload: bytes, ticket: int) -> bool:
-        """See `Publisher.offer`."""
+        """Send one message, as `Publisher.offer`."""
         ...
 
     def taken_acknowledgements(self) -> list[int]:
-        """See `Publisher.taken_acknowledgements`."""
+        """Return acknowledged tickets, as `Publisher.taken_acknowledgements`."""
         ...
 
 
@@ -53,7 +53,7 @@ class Tape:
         self.acknowledged = 0
 
     def play(self, until_at_ms: int) -> bool:
-        """Hand over what is heard at or before `until_at_ms`, as far as the outlet takes it; whether that was all."""
+        """Hand over what is heard at or before `until_at_ms`, as far as the outlet takes it, and return whether that was all."""
         while True:
             while self._next < len(self._messages) and self._heard_at_ms[self._next] <= until_at_ms:
                 if not self._outlet.offer(*self._messages[self._next], self.published):
@@ -67,7 +67,7 @@ class Tape:
 
     @property
     def piece_ends_at_ms(self) -> int:
-        """Where the piece ends that is being played, UTC ms: what is interjected lies before it."""
+        """End of the piece that is being played, UTC ms: what is interjected lies before it."""
         return self._piece_ends_at_ms
 
     def interject(self, readings: SimulatedReadings) -> None:
@@ -79,7 +79,7 @@ class Tape:
         self._heard_at_ms, self._messages, self._next = [at_ms for at_ms, _ in rest], [message for _, message in rest], 0
 
     def acknowledged_before_ms(self, played_until_ms: int) -> int:
-        """Everything heard before this fleet time is acknowledged, given that `play(played_until_ms)` was called last."""
+        """Return the fleet time before which everything received is acknowledged, given that `play(played_until_ms)` was called last."""
         for ticket in self._outlet.taken_acknowledgements():
             del self._under_way[ticket]
             self.acknowledged += 1

@@ -58,7 +58,7 @@ class TrialShip:
 
     @cached_property
     def on_deck(self) -> Flags:
-        """Which of them stand on deck."""
+        """Flags of the boxes that stand on deck."""
         return np.array([slot.on_deck for slot in self.slots])
 
 
@@ -183,7 +183,7 @@ class Trial:
         return through
 
     def answered(self, at_ms: Ints, box: Ints, chance: np.random.Generator) -> list[Heard]:
-        """Short messages of these boxes, made at those instants, as they arrive at once; after `heard`."""
+        """Return short messages of these boxes, made at those instants, as they arrive at once; after `heard`."""
         arrives_ms = at_ms + chance.integers(0, ON_THE_WAY_MS, len(at_ms))
         device_ms = at_ms + self.clock_off_ms[box]
         order = np.argsort(arrives_ms, kind="stable").tolist()

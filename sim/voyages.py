@@ -73,11 +73,11 @@ class SimulatedVoyage:
     storms: tuple[Storm, ...] = ()
 
     def along(self, at_ms: Ints) -> Floats:
-        """Nautical miles gone at each instant."""
+        """Return the nautical miles gone at each instant."""
         return np.interp(at_ms.astype(np.float64), self.times_ms, self.along_nm)
 
     def speed_kn(self, at_ms: Ints) -> Floats:
-        """Speed over ground in knots, without the sea's jitter."""
+        """Return the speed over ground in knots, without the sea's jitter."""
         leg = np.clip(np.searchsorted(self.times_ms, at_ms, "right") - 1, 0, len(self.times_ms) - 2)
         return (np.diff(self.along_nm) / np.diff(self.times_ms))[leg] * HOUR_MS
 
@@ -122,7 +122,7 @@ def timeline(begins_at_ms: int) -> Timeline:
 
 
 def _second(begins_at_ms: int) -> SimulatedVoyage:
-    """Sydney to Singapore, and on towards London, where the ship does not arrive within the story."""
+    """Return the voyage from Sydney to Singapore, and on towards London, where the ship does not arrive within the story."""
     to_singapore = sea_route(PORTS["AUSYD"], PORTS["SGSIN"])
     to_london = sea_route(PORTS["SGSIN"], PORTS["GBLON"])
     sydney = first_call("AUSYD", begins_at_ms, departs_after_h=15)

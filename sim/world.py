@@ -51,7 +51,7 @@ class Boxes:
 
     @property
     def reefer(self) -> Flags:
-        """Which of them are reefers."""
+        """Flags of the boxes that are reefers."""
         return ~np.isnan(self.setpoint_c)
 
 
@@ -103,7 +103,7 @@ class World:
     losses: tuple[SimulatedLoss, ...]
     """In order of time."""
     outages: tuple[Outage, ...]
-    """Those of one gateway lie hours apart."""
+    """Outages of gateways; those of one gateway lie hours apart."""
     spared: tuple[int, ...]
     """The boxes whose devices have no faults."""
     chapters: tuple[Chapter, ...] = ()
@@ -195,7 +195,7 @@ def build_world(seed: int, boxes: int, begins_at_ms: int) -> World:
 
 
 def booked(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> Cargo:
-    """So many boxes of these consignments, in bookings."""
+    """Return so many boxes of these consignments, in bookings."""
     made, booking = bookings(groups, boxes, chance)
     consignment = np.array([one.consignment for one in made])[booking]
     setpoint_c = np.array([float("nan") if one.goods.setpoint_c is None else one.goods.setpoint_c for one in made])[booking]
@@ -211,7 +211,7 @@ def devices_of(boxes: int, chance: Chance) -> tuple[str, ...]:
 
 
 def _numbers(setpoint_c: Floats) -> tuple[str, ...]:
-    """Dry boxes of two owners' series, reefers of a third."""
+    """Return dry boxes' numbers of two owners' series, reefers' of a third."""
     count = len(setpoint_c)
     series = {"BBLU": iter(container_numbers("BBLU", count)), "BGBU": iter(container_numbers("BGBU", count))}
     reefers = iter(container_numbers("BBRU", count))
@@ -295,7 +295,7 @@ def stow(stages: Stages, cargo: Cargo, times: Timeline, hull: Hull, chance: Chan
 
 
 def lose(stages: Stages, stripped_at_ms: Ints, losses: Sequence[SimulatedLoss]) -> None:
-    """These boxes go overboard: nothing that was to come happens to them."""
+    """Put these boxes overboard: nothing that was to come happens to them."""
     for loss in losses:
         stages.lose(loss.box, loss.at_ms + loss.fell_ms + SECOND_MS)
         stripped_at_ms[loss.box] = NEVER_MS

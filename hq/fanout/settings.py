@@ -86,8 +86,8 @@ class FanoutSettings(WorkSettings):
 
     @between
     def _keeps_groups_apart(self) -> Iterator[SettingsProblem]:
-        """Yield the readers whose groups overlap: a reader's right is to all groups that begin with its name and a dot, so no other's
-        may."""
+        """Yield a problem for each reader whose groups overlap another's: a reader's right is to all groups that begin with its name and a
+        dot, so no other's may."""
         sound = [(number, reader.username) for number, reader in enumerate(self.readers) if reader.is_sound("username")]
         for number, username in sound:
             for other in (self.kafka.username, *(one for _, one in sound)):
