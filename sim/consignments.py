@@ -39,7 +39,7 @@ class Consignment:
     chilled: tuple[Goods, ...] = CHILLED_GOODS
     """Empty: no reefers in it."""
     carrier: str = "BB"
-    """With what the numbers of its bookings begin."""
+    """Beginning of the numbers of its bookings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ HANDLED_HARD_SHARE = 0.5
 """Share of lifts that give a shock above 2 g."""
 SEA_SHOCKS_PER_DAY = 0.07
 YARD_KNOCKS_MAX = 4
-"""In one stay."""
+"""Maximum number of knocks in one stay."""
 HAPPENING_SIGNALS = ("shock_g", "tilt_deg", "free_fall_ms", "motion", "door_open", "power_on", "again_in_s")
 _TIME_BITS = 42
 """Times (UTC ms) take fewer until 2109."""

@@ -10,7 +10,7 @@ from cargo.vocabulary.stowage_plan import BELOW_M, TIER_M
 from sim.arrays import Floats, Ints
 
 FREEBOARD_M = (10.0, 15.0)
-"""From the water to the main deck next to the hatches of a container ship [A]."""
+"""Height from the water to the main deck next to the hatches of a container ship, metres [A]."""
 GRAVITY_MS2 = 9.81
 
 

@@ -55,16 +55,17 @@ STORM_MARGIN_MS = 12 * HOUR_MS
 WEATHERS: tuple[tuple[float, Weather], ...] = ((0.6, "rough"), (0.9, "severe"), (1.0, "extreme"))
 """Cumulative shares of the storms that are of each kind or a lesser."""
 LOSES_ABOVE_DEG, LOSES_SHARE, LOST_MAX = 20.0, 0.5, 500
-"""Boxes go overboard in half of the storms in which a ship rolls more than that: far oftener than in life, so that a run has some."""
+"""Roll above which boxes go overboard, degrees, the share of such storms that take boxes, and the most boxes that one takes. Half of these
+storms take some: far oftener than in life, so that a run has some."""
 FELT: tuple[tuple[float, Felt], ...] = ((0.6, "shock and fall"), (0.8, "shock"), (1.0, "nothing"))
 TOPPLES_SHARE, TOPPLED_MIN, TOPPLED_MAX = 0.5, 2, 10
-"""In half of the others a stack falls and stays aboard."""
+"""Share of the others in which a stack falls and stays aboard: half."""
 LIES_DEG = (35.0, 95.0)
 FORGOTTEN_SHARE = 0.002
 OUTAGE_EVERY_DAYS = 10
 OUTAGE_MIN = (5, 120)
 DIES_SHARE, REPLACED_AFTER_H = 0.2, (3, 8)
-"""In so many of the hard storms a gateway dies in the worst hour, and is replaced so long after."""
+"""Share of the hard storms in which a gateway dies in the worst hour, and the range of hours after which it is replaced."""
 
 HARBOURS: dict[str, SimulatedPort] = {
     port.locode: port

@@ -47,10 +47,10 @@ NET_W, NET_W_PER_C, NET_W_MIN, NET_W_MAX, HEATER_W = 9_900.0, 226.0, 1_000.0, 11
 WEAK_SHARE = 0.1
 """Share of its power that a failing compressor still has."""
 DEFROST_W = 1_000.0
-"""So much of the heaters' 5 kW gets past the coil into the box [A]."""
+"""Part of the heaters' 5 kW that gets past the coil into the box, watts [A]."""
 MODULATES, BAND_C = 0.7, 0.2
 WARM_C, WARMS_MS, SETTLES_MS = (5.0, 15.0), 10 * MINUTE_MS, 8 * MINUTE_MS
-"""By how much a defrost lifts the return sensor, and how fast that comes and goes."""
+"""Range by which a defrost lifts the return sensor, °C, and the times in which that comes and goes, milliseconds."""
 WARM_GOODS_C = 2.0
 DRIES_PCT_PER_C = 6.5
 """The coil leaves the air saturated at the supply's temperature: so much drier is it for each degree it warms (Clausius-Clapeyron)."""

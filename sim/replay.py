@@ -20,7 +20,7 @@ from streams.model.metrics import Metrics
 
 TURN_S = 0.02
 SILENCE_S_MAX = 30.0
-"""Without an acknowledgement for so long, while some are due, a replay is given up."""
+"""Maximum time without an acknowledgement, while some are due, before a replay is given up, seconds."""
 
 
 @dataclass(frozen=True, slots=True)

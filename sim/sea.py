@@ -23,7 +23,7 @@ WATCHED_S = 60
 """A bridge reports the largest of the last so many seconds."""
 
 BOXES_DIFFER_C = 0.6
-"""By so much the air around one box is warmer or colder than that around its neighbours (a standard deviation)."""
+"""Standard deviation of the air around one box from that around its neighbours, warmer or colder, °C."""
 
 
 def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = KNOT_MS) -> Floats:

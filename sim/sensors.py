@@ -28,7 +28,7 @@ OF_SHIP = {"location": "NAV", "environment": "MET", "noon": "LOG"}
 """Kinds of a ship's reports, each with the beginning of its device's name."""
 POSITION = ("latitude_deg", "longitude_deg", "accuracy_m")
 _HEARD = np.isin(np.arange(len(StageState)), (StageState.QUAY, StageState.SHIP, StageState.SHOP))
-"""By state: whether an intake is within hearing."""
+"""Whether an intake is within reach, by state."""
 
 
 CLOCK_ERROR_MS = 30 * SECOND_MS

@@ -113,7 +113,7 @@ class SimSettings(WithCertificate):
     data: GivenPath
     intakes: tuple[IntakeDoor, ...]
     api: ApiDoor | None = None
-    """None: no clerk; the registry is not written."""
+    """API for the clerk. None: no clerk; the registry is not written."""
     metrics: MetricsDoor | None = None
     """The door for metrics; None: metrics are not sent."""
     seed: int = Field(default=1, ge=0)

@@ -22,7 +22,7 @@ from sim.storms import ROLL_DEG, Weather
 from streams.model.records import order_at_ms
 
 STORM_MODE_DEG = 10.0
-"""From this roll on boxes on deck report every minute (storm mode)."""
+"""Roll from which boxes on deck report every minute (storm mode), degrees."""
 SHIP = make_imo(932148)
 BEGINS_MS = 1_777_593_600_000
 HOME = Port("JPTYO", "Tokyo", 35.6, 139.8, 5.0)

@@ -101,26 +101,26 @@ class World:
     hull: Hull
     """Every ship's."""
     losses: tuple[SimulatedLoss, ...]
-    """In order of time."""
+    """Losses in order of time."""
     outages: tuple[Outage, ...]
     """Outages of gateways; those of one gateway lie hours apart."""
     spared: tuple[int, ...]
     """The boxes whose devices have no faults."""
     chapters: tuple[Chapter, ...] = ()
     drifting_share: float = 0.0
-    """So many of the trackers have a clock that drifts, and no GNSS to set it by."""
+    """Share of the trackers that have a clock that drifts, and no GNSS to set it by."""
     sparse_share: float = 0.0
-    """So many of the reports lack what some of the sensors did not give in time."""
+    """Share of the reports that lack what some of the sensors did not give in time."""
     knocks_per_day_ashore: float = 0.0
-    """So often a box is knocked by what moves it about a yard; on the road every other time."""
+    """Number of times a day that a box is knocked by what moves it about a yard; on the road every other time."""
     reefer_incidents_per_day: float = 0.0
-    """So often the compressor of a reefer fails for some hours."""
+    """Number of times a day that the compressor of a reefer fails for some hours."""
     wrong_setpoints_per_day: float = 0.0
-    """So often somebody sets a laden reefer otherwise than it is booked."""
+    """Number of times a day that somebody sets a laden reefer otherwise than it is booked."""
     toppled: tuple[Toppled, ...] = ()
     """The boxes of stacks that go down and stay aboard, each once."""
     forgotten_share: float = 0.0
-    """So many of the boxes that come off are on no discharge list: the next list has them aboard still."""
+    """Share of the boxes that come off that are on no discharge list: the next list has them aboard still."""
 
     @property
     def fallen(self) -> tuple[int, ...]:

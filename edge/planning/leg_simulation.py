@@ -14,7 +14,7 @@ from streams.config.roles import LinkPolicy
 from streams.link_budget.daily_budget import Budget, Leased, Purse, Tariff
 
 LOOK_S = 3_600.0
-"""So often it is looked whether the ship's disk is full."""
+"""Interval at which the ship's disk is checked for being full, seconds."""
 _ENOUGH_BYTES = 1.0
 _INSTANT_S = 0.001
 FREE = Tariff()

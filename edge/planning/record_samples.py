@@ -46,7 +46,7 @@ class SampleShip:
 
 
 Sample = Callable[[int], pa.RecordBatch]
-"""So many rows at most, stamped, as they would follow one another in their stream."""
+"""Function that returns so many rows at most, stamped, as they would follow one another in their stream."""
 
 
 def as_heard(readings: pa.RecordBatch) -> pa.RecordBatch:

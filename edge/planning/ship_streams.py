@@ -29,7 +29,7 @@ SAMPLE_ROWS = 1_024
 """Maximum number of measured records of a stream other than a box's readings; a longer block is reckoned to take as much a record."""
 METRICS_ROWS = 256
 WINDOW_ROWS = 1 << 16
-"""So many readings at most are folded into lines of a digest."""
+"""Maximum number of readings that are folded into lines of a digest."""
 GENERATION = 1 << 62
 """Generation that is as long in writing as any that a log opens."""
 WATCHED = 3

@@ -40,7 +40,7 @@ TLS_BYTES = 6_230 if ssl.OPENSSL_VERSION_INFO >= (3, 5) else 4_090
 """Size of the TLS 1.3 handshake before that, when both ends show a certificate of `landfall certs`, bytes; OpenSSL 3.5 has post-quantum
 keys, 2 kB longer."""
 _LINKS: tuple[LinkClass, LinkClass] = ("satellite", "port")
-"""At sea, in port."""
+"""Classes of link: at sea, in port."""
 TRIED_ROWS = 1 << 16
 """Readings on which thinning is tried."""
 

@@ -19,7 +19,7 @@ WAITING_MAX, WAITING_OF_ADDRESS_MAX = 256, 16
 FAILURES_FREE = 5
 """Failed logins for one account from one address before the next ones are slowed."""
 SLOWED_S_MAX = 60.0
-"""After FAILURES_FREE failures the next login waits 2 s, then 4 s, doubling up to this."""
+"""Maximum wait before a login, seconds. After FAILURES_FREE failures the next login waits 2 s, then 4 s, doubling up to this."""
 FORGOTTEN_S = 3_600.0
 """Failures count no more so long after the last one, seconds."""
 PAIRS_MAX = 65_536
@@ -36,7 +36,7 @@ class AccountLogins:
         self._checks = checks or PasswordChecks()
         self._waiting: Counter[str] = Counter()
         self._failures: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
-        """By username and address: how often in a row, and when last."""
+        """Failures by username and address: how often in a row, and when last."""
 
     def close(self) -> None:
         """Stop checking passwords."""

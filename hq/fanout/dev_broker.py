@@ -33,7 +33,7 @@ POLL_S = 0.2
 LOOK_EVERY_S = 2.0
 MIB = 1 << 20
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
-"""By which clients may log in."""
+"""Mechanisms by which clients may log in."""
 log = logging.getLogger(__name__)
 
 _LOG4J = """\

@@ -74,7 +74,7 @@ _SQLITE = {
     sqlite3.SQLITE_CANTOPEN: UNOPENED,
     sqlite3.SQLITE_READONLY_DBMOVED: GONE,
 }
-"""By SQLite's extended code, else by its primary code (the lowest eight bits)."""
+"""Faults by SQLite's extended code, else by its primary code (the lowest eight bits)."""
 _MISSING = ("no such table", "no such column")
 """SQLite has no code of its own for these."""
 _SQLSTATES = {
@@ -88,7 +88,7 @@ _SQLSTATES = {
     "53200": MEMORY,
     "58": FAILING,
 }
-"""By PostgreSQL's SQLSTATE, else by its class (the first two characters)."""
+"""Faults by PostgreSQL's SQLSTATE, else by its class (the first two characters)."""
 _ERRNOS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), FULL),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), READ_ONLY),
