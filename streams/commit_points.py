@@ -13,7 +13,7 @@ _reached: Counter[str] = Counter()
 
 
 def commit_point(name: str) -> None:
-    """Marks the instant just after one commit and before the next. Does nothing unless `LANDFALL_CRASH_AT` names this very passage."""
+    """Mark the instant just after one commit and before the next. Does nothing unless `LANDFALL_CRASH_AT` names this very passage."""
     wanted = os.environ.get(CRASH_VARIABLE)
     if wanted is None:
         return

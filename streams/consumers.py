@@ -31,12 +31,14 @@ Times = Mapping[str, int]
 NO_TIMES: Times = MappingProxyType({})
 logger = logging.getLogger(__name__)
 CLIENT = "client/"
-"""What the names of programs' consumers begin with: they are nobody's of the nodes' own."""
+"""Prefix of the names of programs' consumers. No consumer of a node has it."""
 
 
 class Consumed(msgspec.Struct, frozen=True):
-    """The body of a consumer's record, whatever else it holds: Position and what is skipped as `streams.gap_skipping_reader.ReaderStanding`
-    writes them."""
+    """Body of a consumer's record, which may have other fields too.
+
+    Position and skipped ranges are as `streams.gap_skipping_reader.ReaderStanding` writes them.
+    """
 
     stream: str
     position: dict[str, int]
@@ -44,7 +46,7 @@ class Consumed(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, body: object) -> Consumed:
-        """What a record's body says. Raises ValueError for what is no consumer's."""
+        """Return the parsed body of a consumer's record. Raises ValueError for a body of any other record."""
         try:
             told = msgspec.convert(body, cls)
         except msgspec.ValidationError as problem:
@@ -54,20 +56,21 @@ class Consumed(msgspec.Struct, frozen=True):
         return told
 
     def standing(self) -> ReaderStanding:
-        """Where the consumer stands."""
+        """Return the standing of the consumer."""
         return ReaderStanding.from_json({"position": self.position, "skipped": self.skipped})
 
 
 class Consumer:
-    """Reads `stream` on behalf of `name`, each record once in what it commits. One at a time: two of one name would undo each other.
+    """Reader of `stream` on behalf of `name`: each record is once in what it commits. Two consumers of one name at a time would undo
+    each other.
 
-    Its Position is the furthest that this node's own consumer of that name ever committed, under any generation of the node's log;
-    `successor_of` names another node whose consumer it goes on for. At a hole it waits no longer than `patience`: then the hole is recorded
-    in `consumers` and `exceptions`, and skipped; what comes of it later is delivered late, once.
+    Its Position is the furthest that this node's own consumer of that name ever committed, under any generation of the node's log.
+    `successor_of` names another node whose consumer it continues. At a hole it waits no longer than `patience`: then it records the hole
+    in `consumers` and `exceptions`, and skips it. Records that arrive for the hole later are delivered late, once.
     """
 
     def __init__(self, log: Log, name: str, stream: str, successor_of: str | None = None, patience: Patience | None = None) -> None:
-        """Raises Misuse when `name` is known as a consumer of another stream."""
+        """Continue from the recorded standing. Raises Misuse when `name` is known as a consumer of another stream."""
         self._log, self.name, self.stream = log, name, stream
         self._nodes = {log.node, successor_of}
         self._patience = patience
@@ -76,11 +79,11 @@ class Consumer:
         self._polled: Polled | None = None
 
     def position(self) -> Position:
-        """Where it stands: the Position last committed."""
+        """Return the Position last committed."""
         return self._standing.position
 
     def skipped(self) -> Skipped:
-        """What was skipped and has not come yet, as last committed."""
+        """Return the ranges that were skipped and have not arrived, as last committed."""
         return self._standing.skipped
 
     def poll_from_floor(self, rows_max: int = POLL_ROWS_MAX) -> Polled:
@@ -92,7 +95,7 @@ class Consumer:
         return self._polled
 
     def poll(self, rows_max: int = POLL_ROWS_MAX) -> Polled:
-        """What follows the Position: at most `rows_max` rows, or nothing when the copy is not further (or is behind). Commits nothing.
+        """Return at most `rows_max` rows that follow the Position, or none when the copy is not further (or is behind). Commits nothing.
 
         Raises Trimmed when the Position is below this copy's floor.
         """
@@ -100,7 +103,7 @@ class Consumer:
         return self._polled
 
     def commit(self, position: Position, effects: Sequence[Append] = ()) -> list[Appended]:
-        """`effects` and the Position are durable, both or neither, when it returns; the answers are those to the effects.
+        """Commit `effects` and the Position, both or neither; return the answers to the effects. Durable when it returns.
 
         Raises RetryLater when the disk is full, Misuse for a Position that goes back.
         """
@@ -126,11 +129,14 @@ class Consumer:
         return [*effects, stands, *self._told(skipped, passed)]
 
     def committed(self, position: Position) -> None:
-        """The appends that `with_position` gave for `position` are durable: poll goes on from there."""
+        """Continue `poll` from `position`. Called once the appends that `with_position` returned for it are durable."""
         self._standing = ReaderStanding(position, self._skipped_at(position))
 
     def _skipped_at(self, position: Position) -> Skipped:
-        """What is skipped once `position` is committed: as polled, when that is what was polled; else nothing is newly skipped or come."""
+        """Return what is skipped once `position` is committed.
+
+        That is what was polled, when `position` is the polled one. Otherwise nothing is newly skipped or newly arrived.
+        """
         if self._polled is not None and self._polled.position == position:
             return self._polled.skipped
         return self._standing.skipped
@@ -167,7 +173,7 @@ def standing_append(name: str, stream: str, standing: ReaderStanding, times: Tim
 
 
 def client_topic(consumer: str) -> str:
-    """The topic of a program's consumer of this name. Raises Misuse for what is no name."""
+    """Return the topic of the program's consumer of this name. Raises Misuse for an invalid name."""
     try:
         return check_topic(CLIENT + consumer) if consumer else check_topic("")
     except ValueError:
@@ -178,10 +184,10 @@ def client_topic(consumer: str) -> str:
 
 
 def check_client(topic: str, body: object, known: Collection[str]) -> None:
-    """Whether a program may have this kept as where a consumer of its stands, at a node that knows these streams.
+    """Check that a program may store `body` as the standing of its consumer, at a node that knows the streams `known`.
 
-    Raises Misuse for what no program's consumer is; RetryLater where it has read of a stream of which nothing is here (yet): another node
-    may have some.
+    Raises Misuse for what no program's consumer is. Raises RetryLater where the consumer has read a stream of which nothing is here
+    (yet): another node may have some.
     """
     name = topic.removeprefix(CLIENT) if topic.startswith(CLIENT) else ""
     client_topic(name)
@@ -194,7 +200,7 @@ def check_client(topic: str, body: object, known: Collection[str]) -> None:
 
 
 def skipped_told(name: str, stream: str, newly: Skipped) -> list[dict[str, Any]]:
-    """What `exceptions` is to say of each hole that the consumer `name` went on without: reason and outcome."""
+    """Return a report to `exceptions` for each hole that the consumer `name` newly skipped: reason and outcome."""
     outcome = f"consumer {name} went on without; what comes of it is delivered late"
     return [{"reason": f"{of} did not come in time", "outcome": outcome} for of in _named(stream, newly)]
 

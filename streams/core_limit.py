@@ -12,12 +12,12 @@ _here = threading.local()
 
 
 def cores() -> int:
-    """How many cores this thread may share its work among."""
+    """Return the number of cores this thread may share its work among."""
     return 1 if getattr(_here, "alone", False) else _CORES
 
 
 def give_way() -> None:
-    """Called between two pieces of long work. In the background it waits while those who are to go first do; else it does nothing."""
+    """Wait, in the background, while work with priority runs; otherwise do nothing. Called between two pieces of long work."""
     wait: Callable[[], object] | None = getattr(_here, "give_way", None)
     if wait is not None:
         wait()
@@ -25,7 +25,7 @@ def give_way() -> None:
 
 @contextmanager
 def one_core(wait: Callable[[], object] | None = None) -> Iterator[None]:
-    """Within it, what this thread does takes one core, however much there is to do, and `wait` is called wherever it can give way."""
+    """Limit this thread's work in the context to one core, however much there is to do, and call `wait` wherever it can give way."""
     before = getattr(_here, "alone", False), getattr(_here, "give_way", None)
     _here.alone, _here.give_way = True, wait
     try:

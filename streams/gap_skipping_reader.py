@@ -19,12 +19,13 @@ from streams.model.records import OFFSET, Batch, offset_runs
 
 POLL_ROWS_MAX = 65_536
 SKIPPED = ".skipped"
-"""Where Positions are kept by stream, `<stream>.skipped` says what was skipped of it and has not come."""
+"""Suffix of the key with skipped ranges: where Positions are kept by stream, `<stream>.skipped` has the ranges skipped and not arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for a hole: `seconds` is called each time (None: for ever), `clock` gives the time, `process` names who skips."""
+    """Limit of the wait for a hole: `seconds` is called each time (None: wait for ever), `clock` gives the time, `process` names who
+    skips."""
 
     seconds: Callable[[], float | None]
     clock: Clock
@@ -36,25 +37,25 @@ Skipped = Mapping[Origin, RangeSet]
 
 @dataclass(frozen=True, slots=True)
 class ReaderStanding:
-    """Where a reader stands in a stream: what is below `position` is dealt with, but for what was `skipped` and has not come."""
+    """Place of a reader in a stream: it has handled all offsets below `position`, except those that were `skipped` and have not arrived."""
 
     position: Position = field(default_factory=Position)
     skipped: Skipped = field(default_factory=dict)
 
     def merged(self, other: ReaderStanding) -> ReaderStanding:
-        """Where one stands who has dealt with all that either has: of two words of one reader, the later one."""
+        """Return the standing of a reader that has handled all that either has handled: of two standings of one reader, the later one."""
         position = self.position.merged(other.position)
         both = {origin: self._lacks(origin, end).common(other._lacks(origin, end)) for origin, end in position.items()}
         return ReaderStanding(position, {origin: ranges for origin, ranges in both.items() if ranges})
 
     def _lacks(self, origin: Origin, end: int) -> RangeSet:
-        """What is not dealt with below `end`, which is not before where it stands."""
+        """Return the offsets below `end` that are not handled. `end` is not before the Position."""
         lacks = self.skipped.get(origin, RangeSet()).copy()
         lacks.add(self.position[origin], end)
         return lacks
 
     def to_json(self) -> dict[str, Any]:
-        """`{"position": …}`, and `"skipped"` where something is."""
+        """Return `{"position": …}`, and `"skipped"` where something is skipped."""
         told: dict[str, Any] = {"position": self.position.to_json()}
         return told | {"skipped": skipped} if (skipped := skipped_to_json(self.skipped)) else told
 
@@ -66,11 +67,11 @@ class ReaderStanding:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What there was to read, and the Position to commit once it is dealt with. Rows that will never come are passed over.
+    """Rows that were read, and the Position to commit once they are handled. Rows that will never come are passed over.
 
-    `late`: batches of offsets that were skipped earlier. `skipped`: all that is skipped and has not come, once this is committed.
-    `passed`: what lay below the floor of this copy and is never read. `foreign`: how many rows were read that their writer may not write
-    (`LogReader.own`), and are left out.
+    `late`: batches of offsets that were skipped earlier. `skipped`: all ranges that are skipped and have not arrived, once this is
+    committed. `passed`: ranges below the floor of this copy, which are never read. `foreign`: number of rows read that their writer may
+    not write (`LogReader.own`); they are left out.
     """
 
     batches: tuple[Batch, ...]
@@ -82,20 +83,19 @@ class Polled:
 
     @property
     def rows(self) -> int:
-        """How many rows were read, late and foreign ones included: as many as were asked for, where there may be more."""
+        """Number of rows read, including late and foreign ones. It equals the requested maximum where there may be more."""
         return _rows((*self.late, *self.batches)) + self.foreign
 
     @property
     def standing(self) -> ReaderStanding:
-        """Where the reader stands once this is dealt with."""
+        """Standing of the reader once these rows are handled."""
         return ReaderStanding(self.position, self.skipped)
 
 
 class PatientReader:
-    """Reads `stream` for any who keep their ReaderStanding with what they did. Remembers only since when which hole is waited at. Safe from
-    any thread.
+    """Reader of `stream` for callers that keep their ReaderStanding with their results. Safe from any thread.
 
-    Without a `patience` it waits at every hole for ever.
+    It remembers only since when it waits at which hole. Without a `patience` it waits at every hole for ever.
     """
 
     def __init__(self, log: LogReader, stream: str, patience: Patience | None = None) -> None:
@@ -104,7 +104,7 @@ class PatientReader:
         self._lock = threading.Lock()
 
     def moves(self, standing: ReaderStanding) -> bool:
-        """Whether there is anything to read, or to note, from `standing` on. Cheap where no hole would be passed."""
+        """Return whether there is anything to read, or to note, from `standing` on. Cheap where no hole would be passed."""
         if not standing.position.reaches(self._log.position(self.stream)):
             return True
         if (self._patience is None or self._patience.seconds() is None) and not standing.skipped:
@@ -112,7 +112,10 @@ class PatientReader:
         return self.reached(standing) != standing
 
     def reached(self, standing: ReaderStanding) -> ReaderStanding:
-        """Where a reader stands who reads all there is to read from `standing` on: for who plans first and reads then, see `between`."""
+        """Return the standing of a reader that reads everything available from `standing` on.
+
+        Called by callers that plan first and read afterwards: see `between`.
+        """
         ledger = self._log.ledger(self.stream)
         skipped: Skipped = {origin: left for origin, ranges in standing.skipped.items() if (left := _of(ledger, origin).wanted(ranges))}
         position = standing.position
@@ -124,14 +127,14 @@ class PatientReader:
             position = over
 
     def poll_from_floor(self, standing: ReaderStanding, rows_max: int = POLL_ROWS_MAX) -> Polled:
-        """As `poll`, for who would rather go on than hear of Trimmed: from this copy's floor, where the Position is below it."""
+        """Return what `poll` returns, but continue from this copy's floor when the Position is below it, instead of raising Trimmed."""
         floors = {origin: one.floor for origin, one in self._log.ledger(self.stream).items() if one.floor > standing.position[origin]}
         passed = {origin: RangeSet([(standing.position[origin], floor)]) for origin, floor in floors.items()}
         position = standing.position.merged(Position(floors))
         return replace(self.poll(replace(standing, position=position), rows_max), passed=passed)
 
     def poll(self, standing: ReaderStanding, rows_max: int = POLL_ROWS_MAX) -> Polled:
-        """What follows `standing`, what comes late first: at most `rows_max` rows, or nothing when the copy is not further (or is behind).
+        """Return at most `rows_max` rows that follow `standing`, late rows first, or none when the copy is not further (or is behind).
 
         Raises Trimmed when the Position is below this copy's floor.
         """
@@ -150,18 +153,18 @@ class PatientReader:
         return self._without_foreign(Polled(batches, position, tuple(late), skipped))
 
     def _without_foreign(self, polled: Polled) -> Polled:
-        """The same Position, but only with the rows that their writers may write."""
+        """Return the same Position, but only with the rows that their writers may write."""
         batches, late = (
             tuple(own for batch in some if (own := self._log.own(batch)).records.num_rows) for some in (polled.batches, polled.late)
         )
         return replace(polled, batches=batches, late=late, foreign=polled.rows - _rows((*batches, *late)))
 
     def _following(self, position: Position, rows_max: int) -> tuple[tuple[Batch, ...], Position]:
-        """At most `rows_max` rows from `position` up to the copy's Position, and where that leads."""
+        """Return at most `rows_max` rows from `position` up to the copy's Position, and the Position after them."""
         return self._without_a_hole(position, _at_most(rows_max, self._log.read(self.stream, position)))
 
     def _over_holes(self, ledger: Ledger, position: Position, skipped: Skipped) -> tuple[Position, Skipped]:
-        """`position` moved over the holes that were waited for long enough, and these among the skipped."""
+        """Move `position` over the holes that were waited for long enough; return it, and `skipped` with these holes added."""
         patience_s = self._patience.seconds() if self._patience else None
         now_s = self._patience.clock.monotonic_s() if self._patience else 0.0
         for origin, one in ledger.items():
@@ -182,7 +185,7 @@ class PatientReader:
         return position, skipped
 
     def _beyond(self, ledger: Ledger, position: Position, rows_max: int) -> tuple[tuple[Batch, ...], Position]:
-        """At most `rows_max` rows from `position`, which stands behind a hole, up to the next."""
+        """Return at most `rows_max` rows from `position`, which is behind a hole, up to the next hole, and the Position after them."""
         runs = (
             self._log.run(self.stream, origin, position[origin], one.settled().run_from(position[origin]))
             for origin, one in sorted(ledger.items())
@@ -190,9 +193,9 @@ class PatientReader:
         return self._without_a_hole(position, _at_most(rows_max, chain.from_iterable(runs)))
 
     def _without_a_hole(self, position: Position, batches: Sequence[Batch]) -> tuple[tuple[Batch, ...], Position]:
-        """Of what was read from `position` on, as much as follows it without a hole, and where that leads.
+        """Return the part of the batches read from `position` on that follows it without a hole, and the Position after it.
 
-        What was held when the reading began counts for nothing: of that, what turned out to be damaged is wanted again.
+        Offsets that were held when the read began do not count for that alone: those that turned out to be damaged are wanted again.
         """
         reached = {origin: one.all_gone() for origin, one in self._log.ledger(self.stream).items()}
         for batch in batches:
@@ -202,7 +205,8 @@ class PatientReader:
         return tuple(batch for batch in kept if batch.records.num_rows), position
 
     def _late(self, skipped: Skipped, rows_max: int) -> tuple[list[Batch], Skipped]:
-        """What has come of the `skipped`, and what of it is still missing after it. What will never come is skipped no more."""
+        """Return the rows of `skipped` that have arrived, and the ranges still missing after them. Offsets that will never come are
+        dropped."""
         ledger = self._log.ledger(self.stream)
         runs = (
             self._log.run(self.stream, origin, first, end)
@@ -223,7 +227,7 @@ class PatientReader:
 
 
 def between(before: ReaderStanding, after: ReaderStanding) -> dict[Origin, RangeSet]:
-    """The offsets, held or gone, that lead from `before` to `after`: each is in exactly one of the steps that follow one another."""
+    """Return the offsets, held or gone, that lead from `before` to `after`. In a chain of steps, each offset is in exactly one step."""
     found: dict[Origin, RangeSet] = {}
     for origin in sorted({*after.position, *before.skipped}):
         ranges = before.skipped.get(origin, RangeSet()).copy()
@@ -235,7 +239,7 @@ def between(before: ReaderStanding, after: ReaderStanding) -> dict[Origin, Range
 
 
 def cut(before: ReaderStanding, after: ReaderStanding, origin: Origin, offsets_max: int) -> ReaderStanding:
-    """`after`, but of `origin` no more than the first `offsets_max` of the offsets that lead there from `before`."""
+    """Return `after`, but limited at `origin` to the first `offsets_max` of the offsets that lead there from `before`."""
     left = between(before, after).get(origin, RangeSet())
     end = 0
     for first, stop in list(left):
@@ -257,29 +261,29 @@ def cut(before: ReaderStanding, after: ReaderStanding, origin: Origin, offsets_m
 
 
 def newly_skipped(before: Skipped, after: Skipped) -> dict[Origin, RangeSet]:
-    """What is skipped `after` and was not `before`."""
+    """Return the ranges that are skipped in `after` and not in `before`."""
     found = {origin: ranges.without(before.get(origin, ())) for origin, ranges in sorted(after.items())}
     return {origin: ranges for origin, ranges in found.items() if ranges}
 
 
 def skipped_to_json(skipped: Skipped) -> dict[str, list[tuple[int, int]]]:
-    """Origin → half-open ranges, sorted: the way in which all who read past holes keep them."""
+    """Return a map from origin to half-open ranges, sorted: the common storage form of all readers that skip holes."""
     return {str(origin): list(ranges) for origin, ranges in sorted(skipped.items()) if ranges}
 
 
 def skipped_from_json(told: Mapping[str, Sequence[Sequence[int]]]) -> dict[Origin, RangeSet]:
-    """What `skipped_to_json` wrote. Raises ValueError for what is no such thing."""
+    """Return the ranges that `skipped_to_json` wrote. Raises ValueError for anything else."""
     return {Origin.parse(origin): told_ranges((first, end) for first, end in ranges) for origin, ranges in told.items() if ranges}
 
 
 def standings_to_json(standings: Mapping[str, ReaderStanding]) -> dict[str, Any]:
-    """Stream → `Position.to_json()`; `<stream>.skipped` → `skipped_to_json`, only where something is skipped."""
+    """Return a map from stream to `Position.to_json()`, and from `<stream>.skipped` to `skipped_to_json` where something is skipped."""
     told: dict[str, Any] = {stream: standing.position.to_json() for stream, standing in standings.items()}
     return told | {stream + SKIPPED: skipped_to_json(standing.skipped) for stream, standing in standings.items() if standing.skipped}
 
 
 def standings_from_json(told: Mapping[str, Any]) -> dict[str, ReaderStanding]:
-    """What `standings_to_json` wrote. Raises ValueError for what is no such thing."""
+    """Return the standings that `standings_to_json` wrote. Raises ValueError for anything else."""
     return {
         stream: ReaderStanding(Position.from_json(position), skipped_from_json(told.get(stream + SKIPPED, {})))
         for stream, position in told.items()
@@ -296,7 +300,7 @@ def _rows(batches: Sequence[Batch]) -> int:
 
 
 def _at_most(rows_max: int, batches: Iterable[Batch]) -> list[Batch]:
-    """The first `rows_max` rows; no more batches are read than these are in."""
+    """Return the first `rows_max` rows. Reads no more batches than these rows are in."""
     taken: list[Batch] = []
     for batch in batches:
         room = rows_max - _rows(taken)

@@ -12,9 +12,9 @@ from streams.log import Append, Appended, Log
 from streams.model.errors import Misuse
 
 WAITING_ROWS_MAX = 200_000
-"""Rows that wait or are on their way; further callers wait until there is room."""
+"""Maximum number of rows that wait or are on their way; further callers wait until there is room."""
 COMMIT_ROWS_MAX = 65_536
-"""Rows after which a commit takes no further callers."""
+"""Number of rows after which a commit takes no further callers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class GroupCommitter:
         self._closed = False
 
     async def append(self, appends: Sequence[Append]) -> list[Appended]:
-        """What `Log.append` answers for `appends`, which are durable then: all of them or none. Raises what it raises.
+        """Return the answers of `Log.append` for `appends`, once they are durable: all of them or none. Raises what `Log.append` raises.
 
-        Waits while WAITING_ROWS_MAX rows are ahead. A caller that is cancelled does not know whether its rows were appended.
+        Waits while WAITING_ROWS_MAX rows are ahead. A cancelled caller does not know whether its rows were appended.
         """
         while not self._room.is_set():
             await self._room.wait()
@@ -64,7 +64,7 @@ class GroupCommitter:
         return self._rows
 
     async def close(self) -> None:
-        """Everything that waits is committed; later appends raise Misuse. Does not close the log."""
+        """Commit everything that waits. Later appends raise Misuse. Does not close the log."""
         self._closed = True
         self._arrived.set()
         self._room.set()

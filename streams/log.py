@@ -88,7 +88,7 @@ class HeldSpan:
 
 @dataclass(frozen=True, slots=True)
 class HeldBlock:
-    """A block as it is stored, of which a copy holds offsets `first .. end - 1` there."""
+    """Block as it is stored; the copy holds its offsets `first .. end - 1`."""
 
     first: int
     end: int
@@ -96,67 +96,72 @@ class HeldBlock:
 
 
 class LogReader(Protocol):
-    """Reading a node's log: by the node itself, by sessions, the API, Spark, tools. Safe from any thread; a reader in another process sees
-    a consistent view and never blocks the writer.
+    """Read access to a node's log: for the node itself, sessions, the API, Spark, tools.
 
-    A snapshot is of one commit; nothing is promised of how old it is by the time it is looked at. Every method may raise RetryLater (the
-    index is being rebuilt, Kafka does not answer). Where bytes do not verify, the log's own process sets them aside and passes them
-    over; a reader elsewhere raises Corrupt, and another LandfallError where the index itself is damaged: only the writer repairs.
+    Safe from any thread; a reader in another process sees a consistent view and never blocks the writer. A snapshot is of one commit; its
+    age at the time of use is not promised. Every method may raise RetryLater (the index is being rebuilt, Kafka does not answer). Where
+    bytes do not verify, the log's own process sets them aside and passes them over. A reader elsewhere raises Corrupt, and another
+    LandfallError where the index itself is damaged: only the writer repairs.
     """
 
     @property
     def node(self) -> str:
-        """The node whose log this is. Never changes. A reader raises RetryLater while the log has no generation yet."""
+        """Node whose log this is. Never changes. A reader raises RetryLater while the log has no generation yet."""
         ...
 
     def streams(self) -> list[str]:
-        """The names of all streams this copy knows, sorted. Called for lists, and when a session meets a peer.
+        """Return the names of all streams this copy knows, sorted. Called for lists, and when a session meets a peer.
 
-        A stream stays known when all of it is gone or trimmed. What headquarters has defined and nobody has written is not among them.
+        A stream stays known when all its records are gone or trimmed. A stream that headquarters has defined and no node has written is
+        not included.
         """
         ...
 
     def ledger(self, stream: str) -> Ledger:
-        """A snapshot of what this copy knows of `stream`, per origin; empty for an unknown stream.
+        """Return a snapshot of what this copy knows of `stream`, per origin; empty for an unknown stream.
 
-        Called where ranges matter: sync, retention, proof. It is the caller's own, and does not change with the log. It does not say that
-        held bytes still verify: that shows when they are read.
+        Called where ranges matter: sync, retention, proof. The snapshot belongs to the caller and does not change with the log. It does
+        not promise that held bytes still verify: that shows when they are read.
         """
         ...
 
     def position(self, stream: str) -> Position:
-        """The Position of this copy of `stream`: `position_of(ledger(stream))`, but cheap.
+        """Return the Position of this copy of `stream`: `position_of(ledger(stream))`, but cheap.
 
-        Called to see whether there is anything new. It does not go back while the log lives, but by what is set aside (a damaged block,
-        records that are not what was signed), or where an old backup is restored.
+        Called to see whether there is anything new. The Position goes back in two cases only while the log lives: something is set aside
+        (a damaged block, records that are not what was signed), or an old backup is restored.
         """
         ...
 
     def positions(self) -> Mapping[str, Position]:
-        """The Position of every stream, all as one and the same commit left them.
+        """Return the Position of every stream, all as the same commit left them.
 
-        Called by who must read several streams up to one point in time, as the watch does. Promises what `position` does.
+        Called by components that read several streams up to one point in time, such as the watch. Promises what `position` promises.
         """
         ...
 
     def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
-        """Blocks that together hold every held offset of `first .. end - 1`, in ascending order, each offset once, cut at the edges.
+        """Yield blocks that together hold every held offset of `first .. end - 1`, in ascending order, each offset once, cut at the
+        edges.
 
-        Called to send records on as they are stored. A block of an unknown codec version can not be cut and comes whole. A damaged frame is
-        left out, set aside and reported: the ledger then wants its offsets again. Nothing is promised about where blocks begin, nor that
-        all of them are of one commit: what is trimmed while they are read may be missing.
+        Called to send records on as they are stored. A block of an unknown codec version can not be cut and is yielded whole. A damaged
+        frame is left out, set aside and reported: the ledger then wants its offsets again. The method does not promise where blocks
+        begin, nor that all of them are of one commit: records that are trimmed during the iteration may be missing.
         """
         ...
 
     def whole_blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[HeldBlock]:
-        """As `blocks`, but none is cut, read when it is asked for: of each, which of its offsets to take. Called by who decodes them."""
+        """Yield the blocks that `blocks` yields, but uncut, each with the offsets to take from it. Reads a block when it is requested.
+
+        Called by callers that decode the blocks.
+        """
         ...
 
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
-        """The rows of every held offset of `first .. end - 1`, decoded, in ascending order, at most READ_RECORDS_MAX rows a batch.
+        """Yield the rows of every held offset of `first .. end - 1`, decoded, in ascending order, at most READ_RECORDS_MAX rows a batch.
 
-        Called by who knows which offsets it wants, holes or not: nothing is said of those that are not held. Raises Misuse at a block of an
-        unknown codec version.
+        Called by callers that know which offsets they want, across holes or not. Offsets that are not held are skipped without a report.
+        Raises Misuse at a block of an unknown codec version.
         """
         ...
 
@@ -168,11 +173,13 @@ class LogReader(Protocol):
         ...
 
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
-        """All rows from `position` up to this copy's Position at the call, in offset order within each origin; only of `topics`, if given.
+        """Yield all rows from `position` up to this copy's Position at the call, in offset order within each origin; only of `topics`,
+        if given.
 
-        Called by consumers. A Position ahead of this copy gives nothing: the copy is behind, and is waited for. Never beyond a hole: what
-        lies after wanted offsets waits for them; offsets that are gone are passed over. Promises nothing about how origins interleave, nor
-        where batches end. Raises Trimmed when `position` lies below this copy's floor, Misuse at a block of an unknown codec version.
+        Called by consumers. For a Position ahead of this copy it yields nothing: the copy is behind, and the caller waits for it. It
+        never reads beyond a hole: rows after wanted offsets wait for them. It passes over offsets that are gone. It does not promise how
+        origins interleave, nor where batches end. Raises Trimmed when `position` lies below this copy's floor, Misuse at a block of an
+        unknown codec version.
         """
         ...
 
@@ -188,10 +195,11 @@ class LogReader(Protocol):
         ...
 
     def topic_rows(self, stream: str, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[Batch]:
-        """Every held row of `topic` in one stream with since <= order time < until (UTC ms), ascending at each origin, as it was appended.
+        """Yield every held row of `topic` in one stream with since <= order time < until (UTC ms), ascending at each origin, as it was
+        appended.
 
-        Called by who hands records on: unlike `history`, nothing is merged, and a signal that is of different types in different rows stays
-        so, each batch having one. Holes are no hindrance. Rows of blocks of an unknown codec version are left out, as of `history`.
+        Called by callers that hand records on. Unlike `history`, it merges nothing: a signal with different types in different rows keeps
+        them, one type per batch. It reads across holes. As `history`, it leaves out rows of blocks of an unknown codec version.
         """
         ...
 
@@ -205,14 +213,19 @@ class LogReader(Protocol):
         ...
 
     def admissions(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Runs of held offsets of `first .. end - 1` that this copy took in from elsewhere, ascending: first offset, end, and when that was
-        (UTC ms, the end of the minute). None for its own records. Called by who must not believe the time a record says of itself.
+        """Yield runs of held offsets of `first .. end - 1` that this copy admitted from elsewhere, ascending: first offset, end,
+        admission time.
+
+        The admission time is the end of the minute, UTC ms. The log's own records have no runs. Called by callers that must not trust the
+        time in the record itself.
         """
         ...
 
     def own(self, batch: Batch) -> Batch:
-        """The rows of a batch of `run` or `read` that their writer may write: all that acts on records or shows them takes these alone.
-        `history`, `topic_rows` and `latest` give no others."""
+        """Return the rows of a batch of `run` or `read` that their writer may write.
+
+        Everything that acts on records or shows them takes these rows alone. `history`, `topic_rows` and `latest` return no others.
+        """
         ...
 
 
@@ -231,13 +244,15 @@ class Log(LogReader, Protocol):
 
     @property
     def origin(self) -> Origin:
-        """The origin of what is appended here: this node, and its present generation. Another one after `open_generation`, so not to be
-        kept beyond a call: an answer to `append` says which origin it was.
+        """Origin of records appended here: this node and its present generation.
+
+        It changes with `open_generation`, so callers do not keep it beyond a call: an answer to `append` contains the origin it used.
         """
         ...
 
     def newest_received_ms(self) -> int:
-        """The newest received time (UTC ms) in the present generation, 0 while it has no record: the age of others counts back from it."""
+        """Return the newest received time (UTC ms) in the present generation, 0 while it has no record. Ages of other records count back
+        from it."""
         ...
 
     def append(self, appends: Sequence[Append]) -> list[Appended]:
@@ -272,10 +287,11 @@ class Log(LogReader, Protocol):
         ...
 
     def replace(self, block: Block, unread: RangeSet) -> int:
-        """As `admit` of this one block, but what is held of it in `unread` is released first: the disk does not give it any more.
+        """Admit this one block as `admit` does, but first release its held offsets in `unread`, which the disk can not read any more.
 
-        Called with what a peer has brought of that. Reported as damage, piece by piece. Only once the block has shown that it can be what
-        its header says is anything released; where it can not be written then, what was released is wanted again. Raises as `admit`.
+        Called with a block that a peer has sent for those offsets. The release is reported as damage, piece by piece. The method releases
+        offsets only once it has checked that the block can be what its header says. If the block can not be written then, the released
+        offsets are wanted again. Raises as `admit`.
         """
         ...
 
@@ -290,7 +306,10 @@ class Log(LogReader, Protocol):
         ...
 
     def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
-        """As `declare_gone`, of all `ranges` in one commit, or none of them; raises as that. No ranges, or gone ones, change nothing."""
+        """Declare all `ranges` gone, as `declare_gone` does, in one commit: all of them or none. Raises as `declare_gone`.
+
+        Empty `ranges`, or ranges that are gone already, change nothing.
+        """
         ...
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
@@ -316,28 +335,31 @@ class Log(LogReader, Protocol):
         ...
 
     def own_end(self, stream: str, origin: Origin) -> int:
-        """One past the last offset that this log itself gave under `origin`, its present one or an older one; 0 when it gave none.
+        """Return one past the last offset that this log itself gave under `origin`, its present one or an older one; 0 when it gave
+        none.
 
-        Called to distinguish the log's own records from those of a twin. What the log holds from there on came back from elsewhere.
+        Called to distinguish the log's own records from those of a twin. Records that the log holds from that offset on came back from
+        elsewhere.
         """
         ...
 
     def open_generation(self, why: str) -> Origin:
-        """From now on appends go to a new origin, which names this one as its predecessor; returns it. Durable.
+        """Open a new origin for later appends, which names the present one as its predecessor, and return it. Durable.
 
-        Called after PeerKnowsMore, or a restore: when the log can not prove to be the latest; the log itself does so at opening, and when
-        a rebuilt index leaves doubt. `why` is kept with it, for people. Each stream's offsets begin at 0 under the new one, which is
-        above every earlier generation of this log. What the old ones gave stays as it is, `own_end` still returns its end, and
-        their producers are still known, so a retry is answered with the old origin. The marker names it when this returns. Does not fetch
-        what was lost: sync does. Does not promise that two copies of one log can not both open one: they get different ones, by chance of
-        20 bits and the clock. Raises as every writing method; then the old one goes on.
+        Called after PeerKnowsMore or a restore, when the log can not prove to be the latest. The log itself does so at opening, and when
+        a rebuilt index leaves doubt. `why` is kept with it, for people. Offsets of each stream begin at 0 under the new origin, which is
+        above every earlier generation of this log. Records of the old origins stay as they are, `own_end` still returns their end, and
+        their producers are still known: a retry is answered with the old origin. The marker names the new origin when this returns. Does
+        not fetch lost records: sync does. Does not promise that two copies of one log can not both open a generation: they get different
+        ones, by chance of 20 bits and the clock. Raises as every writing method; then the old origin stays in use.
         """
         ...
 
     def witnessed_by(self, witness: Witness) -> None:
-        """From now on every commit of appends is shown to `witness` first; what it answers is part of that commit. One at most: the last.
+        """Show every later commit of appends to `witness` first; the Append it returns is part of that commit. A later witness replaces
+        this one.
 
-        Called once, by the node, with its signer. What is admitted is not shown.
+        Called once, by the node, with its signer. Admitted blocks are not shown.
         """
         ...
 
@@ -350,8 +372,10 @@ class Log(LogReader, Protocol):
         ...
 
     def close(self) -> None:
-        """Everything appended is durable already; releases the files, once a commit under way is done. For when nobody uses the log any
-        more: what is called afterwards fails in any way, and writes into nobody's file; to close it again does nothing.
+        """Release the files once a commit under way is done. Everything appended is durable already.
+
+        Called when nobody uses the log any more. Later calls of other methods fail in any way, and write to no file. A second `close`
+        does nothing.
         """
         ...
 
@@ -385,15 +409,16 @@ class UnknownWriter(NotProven):
 
 
 class Upkeep(Protocol):
-    """What a log kept in files of its own needs besides: merging, moving, freeing. Nothing of it changes a record, an offset, a
-    ledger or a Position. Safe from any thread, concurrently with all other methods; a commit waits only while the index is swapped.
+    """Background work of a log kept in files of its own: merging, moving, freeing. It changes no record, offset, ledger or Position.
+
+    Safe from any thread, concurrently with all other methods. A commit waits only while the index is swapped.
     """
 
     def step(self) -> bool:
-        """One bounded piece of work: merge a group of small blocks, move what a half-dead file still holds, or free a file.
+        """Do one bounded piece of work: merge a group of small blocks, move what a half-dead file still holds, or free a file.
 
-        Called again and again by the node, in the background. Returns whether there is more to do now. Whenever the process dies, every
-        record is found once: where it was, or where it went. Raises RetryLater when the disk is full.
+        Called repeatedly by the node, in the background. Returns whether there is more to do now. Whenever the process dies, every record
+        is found once: at its old place or at its new one. Raises RetryLater when the disk is full.
         """
         ...
 

@@ -21,14 +21,16 @@ ARENAS = 2
 _MMAP_THRESHOLD = -3
 """M_MMAP_THRESHOLD of mallopt(3)."""
 LARGE_BYTES = 256 << 10
-"""From this size on what is freed goes back to the system at once. Left to itself glibc raises that to the size of what was freed last, and
-a log's columns then leave holes between what stays."""
+"""Size from which freed memory goes back to the system at once, bytes.
+
+By default glibc raises it to the size of what was freed last. A log's columns then leave holes between the memory that stays in use.
+"""
 
 _spares = False
 
 
 class _Unwanted(MetaPathFinder):
-    """Finds nothing, and lets nobody else find what is not wanted in this process."""
+    """Finder that finds no module, and refuses modules that are not wanted in this process."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
@@ -40,11 +42,11 @@ class _Unwanted(MetaPathFinder):
 
 
 def spare_memory() -> None:
-    """For a process that is to be small, before it does anything else.
+    """Configure this process to use little memory. Called before the process does anything else.
 
-    Threads take their memory from the same ARENAS, Arrow's too: else each keeps what the largest work that it ever did took. What is large
-    goes back at once: a ship's node over 24,000 boxes takes 45 MiB less, and reading a log 6 % more processor time. And pandas is not
-    loaded: Arrow would do so with the first array it makes, where it is installed, and it takes some 55 MiB.
+    All threads, also Arrow's, take their memory from the same ARENAS: otherwise each keeps what its largest work ever took. Large memory
+    goes back to the system at once: a ship's node over 24,000 boxes takes 45 MiB less, and reading a log takes 6 % more processor time.
+    Pandas is not loaded: where it is installed, Arrow would load it with the first array it makes, and it takes some 55 MiB.
     """
     global _spares
     _spares = True
@@ -56,17 +58,20 @@ def spare_memory() -> None:
 
 
 def spares() -> bool:
-    """Whether this process is one that is to be small."""
+    """Return whether this process was configured to use little memory."""
     return _spares
 
 
 def release_arrow() -> None:
-    """What Arrow does not use any more. Takes some milliseconds where that is a hundred MiB."""
+    """Release the memory that Arrow does not use any more. Takes some milliseconds for a hundred MiB."""
     pa.default_memory_pool().release_unused()
 
 
 def release() -> None:
-    """That, and what numpy and Python do not use any more, in all threads: as after work that took much and does not come again soon."""
+    """Release the memory that Arrow, numpy and Python do not use any more, in all threads.
+
+    Called after work that took much memory and is not repeated soon.
+    """
     release_arrow()
     if _TRIM is not None:
         _TRIM(0)
@@ -77,8 +82,10 @@ _LARGE = threading.Lock()
 
 @contextmanager
 def large_work(give_back: Callable[[], None] | None = None) -> Iterator[None]:
-    """For work of seconds that takes much memory for a while, in a thread of its own: one in this process at a time, and what it took is
-    given back before the next (`give_back`: by this, else by `release`). Not for what others wait long for."""
+    """Run work of seconds that takes much memory for a while, in a thread of its own: one such block in this process at a time.
+
+    Its memory is released before the next block, by `give_back` if given, otherwise by `release`. Not for work that others wait long for.
+    """
     with _LARGE:
         try:
             yield

@@ -28,10 +28,11 @@ _OFFSETS_MAX = 1 << 62
 
 
 def pack(codec: Codec, picked: Batch) -> dict[str, Any]:
-    """`picked` (rows in ascending order of offsets, with all STAMPED columns) as the body `{"stream", "origin", "offsets", "block"}`.
+    """Return `picked` (rows in ascending order of offsets, with all STAMPED columns) as the body `{"stream", "origin", "offsets",
+    "block"}`.
 
-    `offsets`: the first and then each one's distance from the one before, as varints; it and the block in base64url. Raises ValueError for
-    rows out of order, none or too many; BlockTooLarge and Misuse as `Codec.encode`.
+    `offsets`: the first and then each one's distance from the one before, as varints; it and the block in base64url. Raises ValueError
+    for rows out of order, none or too many; BlockTooLarge and Misuse as `Codec.encode`.
     """
     offsets = picked.records.column(OFFSET).to_pylist()
     steps = [offset - before for offset, before in zip(offsets, [-1, *offsets[:-1]], strict=True)]
@@ -45,7 +46,8 @@ def pack(codec: Codec, picked: Batch) -> dict[str, Any]:
 
 
 def unpack(codec: Codec, body: Mapping[str, Any]) -> Batch:
-    """The rows that `pack` made `body` of, to the last bit. Raises ValueError for any other body, also a forged one, in bounded memory."""
+    """Return the rows from which `pack` made `body`, to the last bit. Raises ValueError for any other body, also a forged one, in
+    bounded memory."""
     match body:
         case {"block": str(block)}:
             pass
@@ -76,7 +78,7 @@ def place_of(body: Mapping[str, Any]) -> tuple[str, Origin, list[int]]:
 
 
 def blocks_of(codec: Codec, picked: Batch) -> Iterator[Block]:
-    """The rows as a log admits them: a block per run of consecutive offsets, ascending."""
+    """Yield the rows as a log admits them: a block per run of consecutive offsets, ascending."""
     offsets = picked.records.column(OFFSET).to_numpy()
     for run in np.split(np.arange(len(offsets)), np.flatnonzero(np.diff(offsets) != 1) + 1):
         yield codec.encode(picked.stream, picked.origin, picked.records.slice(int(run[0]), len(run)))

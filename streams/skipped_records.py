@@ -25,12 +25,15 @@ logger = logging.getLogger(__name__)
 
 
 def floor_topic(process: str) -> str:
-    """The topic in `exceptions` whose latest record says whether records of `process` are missing and not accepted."""
+    """Return the topic in `exceptions` whose latest record says whether records of `process` are missing and not accepted."""
     return f"{process}.floor"
 
 
 def floor_append(process: str, reason: str, outcome: str, at_ms: int | None) -> Append:
-    """A record of that topic: what is missing from the work of `process`, or that this is over (`outcome`); `at_ms`: UTC ms."""
+    """Return a record for the floor topic of `process`: what is missing from its work, or that this is over (`outcome`).
+
+    `at_ms`: UTC ms.
+    """
     body = {"reason": reason, "outcome": outcome, "at_ms": at_ms}
     return Append(EXCEPTIONS, to_batch([Record(floor_topic(process), device_at_ms=at_ms, body=body)]))
 
@@ -41,11 +44,13 @@ class _Report(msgspec.Struct):
 
 
 class FloorTrouble:
-    """Keeps `troubles` true of `process`, by the latest record of its floor topic in `log`: so a process that starts again goes on with it.
-    Only records of the log's own node count: nothing that a peer appended raises or ends the trouble.
+    """Trouble of `process` in `troubles`, kept in step with the latest record of its floor topic in `log`. A restarted process continues
+    it.
 
-    The trouble is over once it is accepted, or DEGRADED_S after the report was seen by this process. These seconds are monotonic: no step
-    of a clock shortens them. A restart begins them again.
+    Only records of the log's own node count: no record of a peer raises or ends the trouble.
+
+    The trouble is over once it is accepted, or DEGRADED_S after this process saw the report. These seconds are monotonic: no step of a
+    clock shortens them. A restart begins them again.
     """
 
     def __init__(self, log: LogReader, process: str, troubles: dict[str, str], monotonic_s: Callable[[], float]) -> None:
@@ -56,7 +61,7 @@ class FloorTrouble:
         self._seen: tuple[Origin, int] | None = None
 
     def begin(self, reason: str) -> None:
-        """From now on the process is in trouble, for this reason."""
+        """Put the process in trouble, for this reason."""
         logger.warning("%s", reason)
         self._since_s, self._troubles[TROUBLE] = self._monotonic_s(), reason
 
