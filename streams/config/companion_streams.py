@@ -10,12 +10,12 @@ DERIVED = (KEPT, HEADS, ".waiting")
 
 
 def kept_of(stream: str) -> str:
-    """The stream of what thinning keeps of `stream`; of a stream of kept records, itself."""
+    """Return the stream of the records that thinning keeps of `stream`; for a stream of kept records, itself."""
     return stream if stream.endswith(KEPT) else stream + KEPT
 
 
 def parent_of(stream: str) -> str:
-    """The stream that `stream` was made from, over however many steps; itself when it was made from none."""
+    """Return the stream from which `stream` was made, over however many steps; itself when it was made from none."""
     while stream.endswith(DERIVED):
         stream = stream.rpartition(".")[0]
     return stream

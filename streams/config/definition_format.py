@@ -21,12 +21,12 @@ _FOR_CUSTOMERS = ("customers", "terms")
 
 
 def is_name_or_pattern(name: str) -> bool:
-    """Whether `name` can be a stream's (`customers/duckworks`) or a pattern of streams that ends in a star (`customers/*`)."""
+    """Return whether `name` can be a stream's (`customers/duckworks`) or a pattern of streams that ends in a star (`customers/*`)."""
     return bool(STREAM_PATTERN.fullmatch(name) or _PATTERN.fullmatch(name))
 
 
 def read_fields(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that `value` (a JSON object) sets of the stream or pattern `name`, as `Definitions.take` wants them.
+    """Return the fields that `value` (a JSON object) sets for the stream or pattern `name`, in the form of `Definitions.take`.
 
     Raises ValueError with every problem there is, one a line.
     """
@@ -56,7 +56,10 @@ def _problems(name: str, value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _boundaries(name: str, value: Mapping[str, Any]) -> Iterator[str]:
-    """What no setting may do: show a customer another's boxes, a ship all customers, or let others write what headquarters writes."""
+    """Yield a problem for each setting that breaks a boundary.
+
+    No setting may show a customer another's boxes or a ship all customers, or let others write what headquarters writes.
+    """
     replicate, originate = list(value.get("replicate", ())), value.get("originate")
     family, _, identity = name.partition("/")
     for selector in map(str, replicate):

@@ -17,7 +17,7 @@ LinkClass = Literal["satellite", "port", "lan"]
 
 
 class Lane(IntEnum):
-    """The order in which waiting fragments leave: the smaller first. Control and acknowledgements go before all of them."""
+    """Order in which waiting fragments leave: the smaller first. Control and acknowledgements go before all of them."""
 
     ALERTS = 0
     EVENTS = 1
@@ -29,14 +29,14 @@ class Lane(IntEnum):
 
 @lru_cache(maxsize=65_536)
 def carries(patterns: tuple[str, ...], stream: str) -> bool:
-    """Whether `stream`, or the one it was made from, is among `patterns`, and itself not among those that begin with `!`."""
+    """Return whether `patterns` name `stream` or the one it was made from, and no pattern that begins with `!` names `stream` itself."""
     refused = any(fnmatchcase(stream, pattern[1:]) for pattern in patterns if pattern.startswith("!"))
     return not refused and any(fnmatchcase(parent_of(stream), pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end of a session: its node name, what it is, and for a ship its IMO number, for a customer its id."""
+    """Other end of a session: its node name, its role, and its identity: a ship's IMO number, a customer's id."""
 
     node: str
     role: Role
@@ -45,7 +45,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often to ask whether the peer is there, and how long a silence means that it is not; the longer is the silence."""
+    """Time between two pings, and the silence after which a peer counts as dead, both in seconds. The silence is the longer one."""
 
     ping_every_s: float
     dead_after_s: float
@@ -57,8 +57,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class LinkPolicy:
-    """What one class of link carries: streams by pattern, how a dead peer is noticed, and the rate to keep below, in bits per second
-    (None: as fast as it goes)."""
+    """Policy of one class of link: its streams by pattern, the pace that detects a dead peer, and the maximum rate, bits per second.
+
+    A rate of None means no limit.
+    """
 
     link_class: LinkClass
     streams: tuple[str, ...]
@@ -66,12 +68,13 @@ class LinkPolicy:
     rate_bit_s: int | None = None
 
     def carries(self, stream: str) -> bool:
-        """Whether blocks of `stream` may travel over this link."""
+        """Return whether blocks of `stream` may travel over this link."""
         return carries(self.streams, stream)
 
     def narrowed(self, allowed: tuple[str, ...]) -> LinkPolicy:
-        """The same, carrying of its streams those that `allowed` names too. Of two patterns that overlap, and neither holds the other,
-        nothing is left.
+        """Return the same policy, limited to those of its streams that `allowed` names too.
+
+        Where two patterns overlap and neither contains the other, nothing is left of them.
         """
         wanted = [pattern for pattern in self.streams if not pattern.startswith("!") and carries(allowed, pattern)]
         wanted += [pattern for pattern in allowed if not pattern.startswith("!") and self.carries(pattern)]
@@ -85,15 +88,15 @@ LAN = LinkPolicy("lan", ("*",), Pace(1.0, 2.5))
 
 
 def companions(one: Peer, other: Peer) -> bool:
-    """Whether the two are nodes of one and the same ship, or of one port: they have the role and the identity in common."""
+    """Return whether the two are nodes of the same ship, or of the same port: they have the role and the identity in common."""
     return one.role in ("ship", "port") and bool(one.identity) and (one.role, one.identity) == (other.role, other.identity)
 
 
 def may_send(peer: Peer, origin_node: str, ships: Mapping[str, str] = MappingProxyType({})) -> bool:
-    """Whether a block of this origin node is to be believed when it comes from `peer`.
+    """Return whether a block of this origin node is to be believed when it comes from `peer`.
 
-    A ship brings only what it or its companion nodes wrote (`ships`: the IMO number of each ship's node that is known); a customer brings
-    nothing; a port or headquarters relays anything. What a stream's definition says of who has it and who originates it comes on top
+    A ship brings only what it or its companion nodes wrote (`ships`: the IMO number of each known ship's node). A customer brings
+    nothing. A port or headquarters relays anything. The stream's definition adds who may have and who may originate it
     (`streams/config/stream_definitions.py`).
     """
     if peer.role == "ship":

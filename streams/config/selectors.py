@@ -16,7 +16,7 @@ _IDENTITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}|\{\}")
 
 
 def matches(selector: str, peer: Peer) -> bool:
-    """Whether `peer` is meant."""
+    """Return whether the selector matches `peer`."""
     kind, _, name = selector.partition("/")
     if kind == NODE:
         return peer.node == name
@@ -24,7 +24,8 @@ def matches(selector: str, peer: Peer) -> bool:
 
 
 def matches_node(selector: str, role: Role | None, node: str) -> bool:
-    """Whether a node is meant of which only its name and its role (None: unknown) can be known. Identities match nothing."""
+    """Return whether the selector matches a node of which only the name and the role (None: unknown) are known. Identities match
+    nothing."""
     kind, _, name = selector.partition("/")
     return node == name if kind == NODE else role == selector
 

@@ -45,7 +45,7 @@ class Definition:
     access: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as a registry entry's value."""
+        """Return the whole definition as a registry entry's value."""
         return {
             "retention": {"age_days": self.retention.age_days, "bytes": self.retention.bytes},
             "home": self.home,
@@ -106,24 +106,25 @@ def terms_of(customer: str) -> str:
 
 
 def stream_of(customer: str) -> str:
-    """The stream of what a customer (its id) may see."""
+    """Return the stream of the records that a customer (its id) may see."""
     return f"customers/{customer}"
 
 
 class Definitions:
-    """The definitions that hold at one node now. Reading is safe from any thread; one thread teaches it.
+    """Definitions in force at one node now. Reading is safe from any thread; one thread changes them.
 
-    What is left open by one is what the next less special one says: a name's own, then patterns by their length, then the defaults.
+    A field that one definition leaves open comes from the next less special one: a name's own, then patterns by their length, then the
+    defaults.
     """
 
     def __init__(self, own: Mapping[str, Retention] = MappingProxyType({})) -> None:
-        """`own`: how this copy keeps streams, by name or pattern, whatever is set of them."""
+        """Start with the defaults. `own`: how this copy keeps streams, by name or pattern, whatever headquarters sets."""
         self._set: dict[str, tuple[int, Mapping[str, Any]]] = {}
         self._own = dict(own)
         self._known: dict[str, Definition] = {}
 
     def of(self, stream: str) -> Definition:
-        """How `stream` is managed. What is derived from a stream (`.kept`, `.heads`) is managed as that is."""
+        """Return how `stream` is managed. A stream derived from another (`.kept`, `.heads`) is managed as that one."""
         known = self._known.get(stream)
         if known is None:
             if len(self._known) >= NAMES_MAX:
@@ -132,17 +133,17 @@ class Definitions:
         return known
 
     def versions(self) -> dict[str, int]:
-        """Every name or pattern headquarters has set, and the version that holds."""
+        """Return every name or pattern that headquarters has set, and the version in force."""
         return {name: version for name, (version, _) in sorted(self._set.items())}
 
     def value(self, name: str) -> dict[str, Any]:
-        """What headquarters has set of this very name or pattern, as a registry entry's value; empty when nothing."""
+        """Return what headquarters has set for this very name or pattern, as a registry entry's value; empty when nothing."""
         fields = self._set.get(name, (0, {}))[1]
         return {field: value.name.lower() if isinstance(value, Lane) else value for field, value in fields.items()}
 
     def take(self, name: str, version: int, fields: Mapping[str, Any]) -> bool:
-        """From now on `name` is as `fields` (of `streams.config.definition_format.read_fields`) say; False when it is so already, or was
-        later."""
+        """Set `name` to `fields` (of `streams.config.definition_format.read_fields`). Return False when this version or a later one is
+        set already."""
         if name in self._set and self._set[name][0] >= version:
             return False
         self._set = {**self._set, name: (version, dict(fields))}
@@ -150,18 +151,18 @@ class Definitions:
         return True
 
     def keep(self, name: str, retention: Retention) -> None:
-        """This copy keeps streams of this name or pattern so, whatever is set of them."""
+        """Set how this copy keeps streams of this name or pattern, whatever headquarters sets."""
         self._own[name] = retention
         self._known = {}
 
     def kept_here(self, stream: str) -> Retention | None:
-        """How this copy keeps `stream` by its own settings, the most special of them; None where they say nothing, and of STANDING."""
+        """Return how this copy keeps `stream` by the most special of its own settings; None where they have no entry, and for STANDING."""
         parent = parent_of(stream)
         names = [name for name in self._own if fnmatchcase(parent, name) and not _any(STANDING, parent)]
         return self._own[max(names, key=_speciality)] if names else None
 
     def set_for_all(self, stream: str) -> Retention:
-        """How `stream` is kept wherever a node's own settings say nothing."""
+        """Return how `stream` is kept wherever a node's own settings have no entry for it."""
         return self._layered(parent_of(stream)).retention
 
     def _made(self, stream: str) -> Definition:
@@ -178,14 +179,15 @@ class Definitions:
 
 
 def may_have(peer: Peer, definition: Definition) -> bool:
-    """Whether `peer` may be sent a stream of this definition at all. Default deny."""
+    """Return whether `peer` may be sent a stream of this definition at all. Default deny."""
     return any(matches(selector, peer) for selector in definition.replicate)
 
 
 def may_originate(definition: Definition, role: Role | None, node: str) -> bool:
-    """Whether `node` of this role (None: an unknown one) may write records of its own into the stream. Checked at every node.
+    """Return whether `node` of this role (None: an unknown one) may write records of its own into the stream. Checked at every node.
 
-    A customer writes nothing. What headquarters alone writes is believed of a node known to be headquarters, and of no other.
+    A customer writes nothing. Streams that headquarters alone writes are believed from a node known to be headquarters, and from no
+    other.
     """
     if role == "customer":
         return False
@@ -193,7 +195,8 @@ def may_originate(definition: Definition, role: Role | None, node: str) -> bool:
 
 
 def could_have(peer: Peer, stream: str) -> bool:
-    """Whether headquarters could let `peer` have `stream`, whatever is set of it now: what no setting may do is left (default deny)."""
+    """Return whether headquarters could let `peer` have `stream`, whatever is set now. Excludes what no setting may allow (default
+    deny)."""
     parent = parent_of(stream)
     match peer.role:
         case "customer":
@@ -205,12 +208,12 @@ def could_have(peer: Peer, stream: str) -> bool:
 
 
 def could_originate(stream: str, role: Role | None) -> bool:
-    """Whether headquarters could let a node of this role (None: unknown) write records of its own into `stream`."""
+    """Return whether headquarters could let a node of this role (None: unknown) write records of its own into `stream`."""
     return role == "hq" if _any(HEADQUARTERS_WRITES, parent_of(stream)) else role != "customer"
 
 
 def is_home(peer: Peer, definition: Definition) -> bool:
-    """Whether `peer` is the stream's home."""
+    """Return whether `peer` is the stream's home."""
     return matches(definition.home, peer)
 
 
@@ -232,5 +235,5 @@ def _speciality(name: str) -> tuple[bool, int, str]:
 
 
 def _namesake(name: str, stream: str) -> str:
-    """What the pattern's `*` stands for in `stream`; of a plain name, what follows its slash."""
+    """Return the part of `stream` that the pattern's `*` stands for; for a plain name, the part after its slash."""
     return stream[len(name) - 1 :] if name.endswith("*") else stream.partition("/")[2]

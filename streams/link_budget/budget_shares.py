@@ -12,28 +12,28 @@ from dataclasses import dataclass, field
 
 DAYS_MAX = 400
 GIFT_SHARE = 32
-"""Less than a part's one in so many is not given: it would come and go for nothing."""
+"""Divisor of a part that gives the smallest gift: a smaller one would go back and forth without use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What one of them says of a day: what it spent, and to whom it gave how much, in charged bytes."""
+    """Report of one spender on a day: the bytes it spent, and the bytes it gave to each other spender, as charged."""
 
     spent_bytes: int = 0
     given_bytes: Mapping[str, int] = field(default_factory=dict)
 
     def and_later(self, word: Word) -> Word:
-        """Both, in whatever order they came: nothing is ever taken back."""
+        """Return both reports merged, in whatever order they came: nothing is ever taken back."""
         given = {who: max(self.given(who), word.given(who)) for who in {*self.given_bytes, *word.given_bytes}}
         return Word(max(self.spent_bytes, word.spent_bytes), given)
 
     def given(self, who: str) -> int:
-        """What was given to `who`."""
+        """Return the bytes given to `who`."""
         return self.given_bytes.get(who, 0)
 
 
 class Shares:
-    """What is known here of a budget that `me` and the `others` spend of. Days are of UTC, `2026-05-01`."""
+    """Known state of a budget that `me` and the `others` spend. Days are of UTC, `2026-05-01`."""
 
     def __init__(self, me: str = "", others: Iterable[str] = ()) -> None:
         self.me, self._others = me, set(others)
@@ -47,19 +47,23 @@ class Shares:
         told[who] = told.get(who, Word()).and_later(word)
 
     def apart(self, who: str) -> None:
-        """`who` says that it spends nothing of this budget: there is no part for it."""
+        """Remove `who` from the spenders: it reports that it spends nothing of this budget, so there is no part for it."""
         self._others.discard(who)
 
     def spent_bytes(self, day: str) -> int:
-        """What the others have spent, by their last words."""
+        """Return the bytes that the others have spent, by their last reports."""
         return sum(word.spent_bytes for word in self._words.get(day, {}).values())
 
     def right_bytes(self, day: str, whole_bytes: int, mine: Word) -> int:
-        """What this node may spend on `day` of so many bytes that all may together, when it has given what `mine` says."""
+        """Return the bytes that this node may spend on `day`. `whole_bytes`: what all may spend together. `mine`: this node's own
+        report."""
         return self._right_bytes(self.me, day, whole_bytes, mine)
 
     def gifts(self, day: str, whole_bytes: int, mine: Word, free_bytes: int) -> dict[str, int]:
-        """Who is to be given how much of the `free_bytes` here: those of whom there is a word of the day half of what they have less."""
+        """Return the gift of each receiver from the `free_bytes` here.
+
+        Receivers are the nodes with a report for the day. Each gets half of the bytes by which it has less than this node.
+        """
         gifts = {}
         for who, word in sorted(self._words.get(day, {}).items()):
             if who in self._others:

@@ -10,38 +10,42 @@ from typing import Literal
 from streams.link_budget.budget_shares import DAYS_MAX, Shares, Word
 
 LEASE_BYTES = 64 << 10
-"""What is leased at a time: what a crash may cost of the day's budget."""
+"""Size of one lease, bytes: a crash may cost this much of the day's budget."""
 FAREWELL_BYTES = 4 << 10
-"""What a clean end keeps of a lease: the other side's last words, which reach a link that is closed already, pass all the same."""
+"""Part of a lease that a clean end keeps, bytes: the other side's last messages still pass when they reach a link that is closed
+already."""
 BYTES_A_MB = 1_000_000
 
 State = Literal["open", "alerts", "overdrawn"]
 Leased = Mapping[str, int]
-"""By day (`2026-05-01`) what was leased, and by day and node (`2026-05-01 engine`) what was given to it of that day. Of DAYS_MAX days: a
-clock that goes back finds the day it comes to as it left it, however far ahead it ran, unless it did so for longer than this."""
+"""Leased bytes by day (`2026-05-01`), and bytes given to a node by day and node (`2026-05-01 engine`), for DAYS_MAX days.
+
+A clock that goes back finds its day as it left it, however far ahead it ran, unless it ran ahead for longer than DAYS_MAX days.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What a link costs: what passes the socket counts for `overhead_percent` more than it has, for what carries it; `price_per_mb`, in the
-    ship's own currency, a MB being 1,000,000 bytes.
+    """Cost of a link. Bytes at the socket count for `overhead_percent` more, because of the protocols that carry them.
+
+    `price_per_mb` is in the ship's own currency; a MB is 1,000,000 bytes.
     """
 
     overhead_percent: float = 0.0
     price_per_mb: float = 0.0
 
     def charge(self, bytes_: int) -> int:
-        """What so many bytes at the socket count, rounded up."""
+        """Return the charged bytes for so many bytes at the socket, rounded up."""
         return bytes_ + -(-bytes_ * round(self.overhead_percent * 1_000) // 100_000)
 
     def cost(self, charged_bytes: int) -> float:
-        """What so many charged bytes cost."""
+        """Return the cost of so many charged bytes."""
         return charged_bytes / BYTES_A_MB * self.price_per_mb
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`bytes_per_day` of UTC, as they are charged, of which alerts alone may have the last `reserve_bytes`; and the link's tariff."""
+    """Charged bytes per day of UTC, of which alerts alone may use the last `reserve_bytes`, and the link's tariff."""
 
     bytes_per_day: int
     reserve_bytes: int = 0
@@ -54,26 +58,27 @@ class Budget:
 
     @property
     def tariff(self) -> Tariff:
-        """What the link costs."""
+        """Tariff of the link."""
         return Tariff(self.overhead_percent, self.price_per_mb)
 
     def charge(self, bytes_: int) -> int:
-        """What so many bytes at the socket count, rounded up."""
+        """Return the charged bytes for so many bytes at the socket, rounded up."""
         return self.tariff.charge(bytes_)
 
     def cost(self, charged_bytes: int) -> float:
-        """What so many charged bytes cost."""
+        """Return the cost of so many charged bytes."""
         return self.tariff.cost(charged_bytes)
 
 
 class Purse:
-    """The rest of a budget. Every byte passes only after `ahead` or `hold` has allowed it; the caller then reports it to `passed`.
+    """Rest of a budget. Every byte passes only after `ahead` or `hold` has allowed it; the caller then reports it to `passed`.
 
-    At any moment what has passed in a day is at most what is kept as leased for it, and that at most the budget, alerts' overdraft apart.
-    After a restart all that was leased counts as passed, unless `settle` was called before. Call it from one thread.
+    The bytes passed in a day are at most the bytes stored as leased for it, at any moment. The leased bytes are at most the budget,
+    except for the overdraft of alerts. After a restart all leased bytes count as passed, unless `settle` was called before. Call it from
+    one thread.
 
-    Of a budget of which others spend too (`shares`) no more is leased than this node's right to it: its part, what it was given, less what
-    it has given. So all of them together keep it, in touch or not.
+    Where others spend the budget too (`shares`), a node leases no more than its right to it. The right is its part, plus the bytes it was
+    given, less the bytes it has given. So all of them together keep the budget, in touch or not.
     """
 
     def __init__(
@@ -85,8 +90,11 @@ class Purse:
         shares: Shares | None = None,
         known: Mapping[str, int] | None = None,
     ) -> None:
-        """`leased`: what was kept last. `keep`: durable when it returns, or False. `now_ms`: the time by which days begin, UTC. `shares`:
-        None where nobody else spends of the budget. `known`: by day what `known_bytes` said as that was kept; None: nobody knows.
+        """Start from the stored leases.
+
+        `leased`: the leases stored last. `keep`: stores leases; durable when it returns True, False where it can not. `now_ms`: the time
+        by which days begin, UTC. `shares`: None where nobody else spends the budget. `known`: by day, the value of `known_bytes` when the
+        leases were stored; None: unknown.
         """
         self.budget = budget
         self.shares = shares or Shares()
@@ -98,19 +106,20 @@ class Purse:
         self._granted: dict[str, int] = {}
 
     def grant(self, day: str, bytes_: int) -> None:
-        """On `day` (`2026-05-01`, UTC) so many charged bytes more than the budget may pass, as granted. Not kept: the caller grants it
-        again after a restart.
+        """Let so many charged bytes more than the budget pass on `day` (`2026-05-01`, UTC).
+
+        The grant is not stored: the caller grants it again after a restart.
         """
         self._granted[day] = self._granted.get(day, 0) + bytes_
 
     def word(self) -> Word:
-        """What the others are to hear of today."""
+        """Return today's report for the others."""
         return self._word(_day(self._now_ms()))
 
     def give(self) -> bool:
-        """Give of what is left here today to those of whom it is known that they have less. False when nothing was given.
+        """Give part of what is left here today to spenders known to have less. Return False when nothing was given.
 
-        For who hears, and is heard: to one that is out of touch it is of no use, and it does not come back.
+        Called while this node can reach the others: a gift is of no use to a node that is out of touch, and it does not come back.
         """
         day = _day(self._now_ms())
         gifts = self.shares.gifts(day, self._whole(), self._word(day), self.free_here_bytes())
@@ -118,7 +127,7 @@ class Purse:
         return bool(gifts) and self._kept({**self._leased, **given})
 
     def ahead(self, bytes_: int, alerts: bool = False) -> bool:
-        """Whether `bytes_` more may pass the socket now. With `alerts` they always may, whatever is left.
+        """Return whether `bytes_` more may pass the socket now. With `alerts` they always may, whatever is left.
 
         Bytes that were allowed on one day count for it, though they pass after midnight.
         """
@@ -147,7 +156,7 @@ class Purse:
         return True
 
     def hold(self, bytes_: int, alerts: bool = False) -> bool:
-        """Whether a link may be opened that can bring `bytes_` unasked at any time; if so they are allowed for until `release`."""
+        """Return whether a link may be opened that can bring `bytes_` unasked at any time; if so, allow for them until `release`."""
         if not self.ahead(bytes_, alerts):
             return False
         self._held_bytes += bytes_
@@ -155,17 +164,18 @@ class Purse:
         return True
 
     def release(self, bytes_: int, alerts: bool = False) -> None:
-        """That link is closed."""
+        """Release the bytes that `hold` allowed for, once the link is closed."""
         self._held_bytes -= bytes_
         self._open_links -= not alerts
 
     def passed(self, bytes_: int) -> None:
-        """So many bytes have passed the socket."""
+        """Count bytes that have passed the socket."""
         self._used[self._day] = self._used.get(self._day, 0) + self.budget.charge(bytes_)
 
     def settle(self) -> None:
-        """What was leased, did not pass, and is not held for an open link or last words is given back, where that can be kept. Bytes that
-        pass later are leased again, so it may be called at any time.
+        """Give back leased bytes that did not pass and are not held for an open link or last messages, where that can be stored.
+
+        Bytes that pass later are leased again, so it may be called at any time.
         """
         kept = self.budget.charge(self._held_bytes + FAREWELL_BYTES)
         days = [(day, lease) for day, lease in self._leased.items() if " " not in day]
@@ -174,17 +184,20 @@ class Purse:
             self._kept(settled)
 
     def known_bytes(self) -> dict[str, int]:
-        """By day what is known to have passed here: what counts as passed, but for what an earlier run had leased as it ended."""
+        """Return by day the bytes known to have passed here: the bytes that count as passed, less those leased when an earlier run
+        ended."""
         return {day: bytes_ - self._unsure.get(day, 0) for day, bytes_ in self._used.items()}
 
     def spent_bytes(self) -> int:
-        """What counts as passed today, here and, by their last words, with the others."""
+        """Return the bytes that count as passed today, here and, by their last reports, at the others."""
         day = _day(self._now_ms())
         return self._used.get(day, 0) + self.shares.spent_bytes(day)
 
     def state(self, opening_bytes: int) -> State:
-        """`open` while a link that is open may go on, or one that takes `opening_bytes` to be worth it may be opened, whatever it carries;
-        then there are links for `alerts` alone; then they are `overdrawn`.
+        """Return which links the budget still allows.
+
+        `open`: an open link may go on, or one that takes `opening_bytes` to be worth it may be opened, for any lane. `alerts`: for alerts
+        alone. `overdrawn`: the budget is exceeded.
         """
         day = _day(self._now_ms())
         more = 0 if self._open_links else opening_bytes
@@ -198,7 +211,7 @@ class Purse:
         return max(0, self._bytes_today() - taken)
 
     def free_here_bytes(self) -> int:
-        """What of that is this node's to spend, as far as it may give it away: what is leased is not."""
+        """Return the part of the free bytes that this node may spend or give away: leased bytes are not among them."""
         day = _day(self._now_ms())
         return max(0, self._right(day) - max(self._leased.get(day, 0), self._used.get(day, 0) + self.budget.charge(self._held_bytes)))
 
@@ -216,8 +229,9 @@ class Purse:
         return self.budget.bytes_per_day + self._granted.get(_day(self._now_ms()), 0)
 
     def to_json(self) -> dict[str, object]:
-        """The day, what was spent of what, and what that cost. Of what was spent here `unsure_bytes` were leased as an earlier run ended:
-        they count, and may not have passed.
+        """Return the day, the bytes spent and allowed, and their cost.
+
+        `unsure_bytes` of the bytes spent here were leased when an earlier run ended: they count, and may not have passed.
         """
         spent, budget, day = self.spent_bytes(), self.budget, _day(self._now_ms())
         mine = self._word(day)

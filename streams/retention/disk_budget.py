@@ -19,35 +19,35 @@ Ashore = Callable[[str, Origin], RangeSet]
 
 
 def stored_bytes(log: LogReader) -> int:
-    """What all records held take on disk, by the log's own account."""
+    """Return the bytes that all held records take on disk, as the log counts them."""
     return sum(span.stored_bytes for stream in log.streams() for origin in log.ledger(stream) for span in log.spans(stream, origin))
 
 
 def thinnable(log: LogReader, definitions: Definitions) -> list[str]:
-    """The streams of `log` that may be thinned, in the order of `thinned_first`."""
+    """Return the streams of `log` that may be thinned, in the order of `thinned_first`."""
     return thinned_first(log.streams(), definitions)
 
 
 def thinned_first(streams: Iterable[str], definitions: Definitions) -> list[str]:
-    """Those of `streams` that may be thinned, readings first, what was kept before last."""
+    """Return those of `streams` that may be thinned: readings first, streams of kept records last."""
     thinned = [s for s in streams if not s.endswith(HEADS) and definitions.of(s).lane in THINNED_LANES]
     return sorted(thinned, key=lambda stream: (stream.endswith(KEPT), definitions.of(stream).lane != Lane.READINGS, stream))
 
 
 class Spending:
-    """Makes room in `log`, the log of a ship."""
+    """Reduction of the disk space that `log`, the log of a ship, takes."""
 
     def __init__(self, log: Log, definitions: Definitions, ashore: Ashore, excursions: Excursions) -> None:
         self._log, self._definitions, self._ashore, self._excursions = log, definitions, ashore, excursions
         self._thinnings: dict[str, Thinning] = {}
 
     def finish(self) -> None:
-        """What was kept before a crash and not declared gone is declared now. Raises RetryLater when the disk is full."""
+        """Declare gone what was kept before a crash and not declared gone then. Raises RetryLater when the disk is full."""
         for stream in thinnable(self._log, self._definitions):
             self._thinning(stream).finish()
 
     def drop_ashore(self, bytes_: int) -> int:
-        """Drop at least `bytes_` of what is durable ashore, whole runs from the front, if there is as much; how much it was.
+        """Drop at least `bytes_` of what is durable ashore, whole runs from the front, if there is as much; return the bytes dropped.
 
         Raises RetryLater when the disk is full.
         """
@@ -60,8 +60,10 @@ class Spending:
         return dropped
 
     def thin(self) -> Thinned | None:
-        """One step of thinning of what is an hour older than the newest that came; None when all is as thin as it gets. No clock is asked:
-        one that is years ahead makes nothing old. Raises RetryLater when the disk is full.
+        """Thin one step of the records that are an hour older than the newest received one; return None when nothing can be thinned
+        further.
+
+        It uses no clock: one that is years ahead makes nothing old. Raises RetryLater when the disk is full.
         """
         older_than_ms = self._log.newest_received_ms() - WINDOWS_MS[0]
         for stream in thinnable(self._log, self._definitions):
@@ -75,7 +77,7 @@ class Spending:
         return self._thinnings[stream]
 
     def _droppable(self) -> Iterator[tuple[int, str, Origin, int, int]]:
-        """Last order time, stream, origin, end and bytes of every run that is durable ashore with all before it."""
+        """Yield last order time, stream, origin, end and bytes of every run that is durable ashore with all before it."""
         for stream in thinnable(self._log, self._definitions):
             for origin, ledger in self._log.ledger(stream).items():
                 settled = self._ashore(stream, origin).copy()

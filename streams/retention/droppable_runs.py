@@ -12,15 +12,15 @@ from streams.model.identifiers import Origin, Position
 from streams.retention.floor_reasons import AGE, BYTES
 
 RUN = 4_096
-"""Offsets of one run, counted from 0: what is dropped, thinned and chained as a whole."""
+"""Number of offsets in one run, counted from 0; a run is dropped, thinned and chained as a whole."""
 DAY_MS = 86_400_000
 AGED_MS_MAX = DAY_MS
-"""Most that age drops at once: what is of this time after the oldest record that may go, ms."""
+"""Maximum time span that age drops at once, after the oldest record that may go, ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedRun:
-    """A closed run of one origin, of which some is held: its offsets, the last order time in it (UTC ms) and what it takes on disk."""
+    """Closed run of one origin, of which some is held: its offsets, its last order time (UTC ms) and its size on disk."""
 
     origin: Origin
     first: int
@@ -31,8 +31,9 @@ class ClosedRun:
 
 @dataclass(frozen=True, slots=True)
 class DropPlan:
-    """Where the floors go and why (`age`, `bytes`), and by how many bytes the stream is above its limit all the same: what its home lacks
-    stays.
+    """New floors of a stream and their reasons (`age`, `bytes`), and the bytes by which the stream still exceeds its limit.
+
+    A stream can exceed its limit because records that its home lacks stay.
     """
 
     floors: Mapping[Origin, int]
@@ -41,7 +42,8 @@ class DropPlan:
 
 
 def runs_of(origin: Origin, spans: Iterable[HeldSpan], end: int) -> Iterator[ClosedRun]:
-    """The runs of `origin` that are held, ascending, of those that end at `end` or before. A span's bytes count to runs by its offsets."""
+    """Return the held runs of `origin` that end at `end` or before, ascending. The bytes of a span are divided among runs by its
+    offsets."""
     found: dict[int, ClosedRun] = {}
     for span in spans:
         for first in range(span.first // RUN * RUN, span.end, RUN):
@@ -53,9 +55,10 @@ def runs_of(origin: Origin, spans: Iterable[HeldSpan], end: int) -> Iterator[Clo
 
 
 def plan_floors(spans: Mapping[Origin, list[HeldSpan]], retention: Retention, now_ms: int | None, at_home: Position) -> DropPlan:
-    """The floors of one stream at fleet time `now_ms`: whole runs, the oldest first, none beyond `at_home` (what the home has durably).
+    """Return the floors of one stream at fleet time `now_ms`: whole runs, the oldest first, none beyond `at_home`.
 
-    Age drops AGED_MS_MAX of records at most, and nothing where `now_ms` is None: the clock is not confirmed. Bytes ask no clock.
+    `at_home`: the Position that the home has durably. Age drops AGED_MS_MAX of records at most, and nothing where `now_ms` is None: the
+    clock is not confirmed. The limit in bytes needs no clock.
     """
     held_bytes = sum(span.stored_bytes for of_one in spans.values() for span in of_one)
     queues = {origin: list(runs_of(origin, of_one, at_home[origin])) for origin, of_one in spans.items()}
@@ -82,5 +85,5 @@ def plan_floors(spans: Mapping[Origin, list[HeldSpan]], retention: Retention, no
 
 
 def whole_runs(offset: int) -> int:
-    """The end of the last run that ends at `offset` or before."""
+    """Return the end of the last run that ends at `offset` or before."""
     return offset // RUN * RUN

@@ -48,7 +48,7 @@ def kept_rows(stream: str, origin: Origin, rows: pa.RecordBatch, window_ms: int)
 
 
 def window_h(body: str | None) -> float | None:
-    """The window in hours that a kept record stands for, by its body; None when it is no kept record's."""
+    """Return the window in hours that a kept record stands for, from its body; None when the body is not of a kept record."""
     match _object(body).get(MARK) if body and MARK in body else None:
         case {"window_h": int(hours) | float(hours)}:
             return float(hours)
@@ -56,7 +56,7 @@ def window_h(body: str | None) -> float | None:
 
 
 def shown(rows: pa.Table, ledger: Callable[[str], Ledger]) -> pa.Table:
-    """The rows of a history without kept records whose original is held here or may still come, and with none twice.
+    """Return the rows of a history without kept records whose original is held here or may still come, and without duplicates.
 
     A kept record is recognised by its `stream`, which ends in `.kept`, and by its `source_…` columns.
     """
@@ -77,7 +77,7 @@ def shown(rows: pa.Table, ledger: Callable[[str], Ledger]) -> pa.Table:
 
 
 def _gone(ledger: Ledger, origin: str) -> RangeSet:
-    """What will never come, and what lies below the floor: a kept record is all that is left of it here."""
+    """Return the offsets that will never come or lie below the floor: of these, only kept records are left here."""
     ranges = RangeSet()
     try:
         one = ledger.get(Origin.parse(origin))
@@ -100,7 +100,7 @@ def _marked(body: str | None, device_at_ms: int | None, order_at_ms: int, window
 
 
 def _object(body: str) -> dict[str, Any]:
-    """The body, or one that holds its text where it is no JSON object."""
+    """Return the body as an object; a body that is no JSON object is returned as text in one field."""
     try:
         return read_body(body)
     except ValueError:

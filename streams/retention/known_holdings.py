@@ -23,20 +23,26 @@ from streams.model.records import BODY, Record, to_batch
 from streams.retention.droppable_runs import RUN, whole_runs
 
 HOMES = "homes"
-"""The stream in which homes report what they have: signed like all that is acted upon, for others drop what lies below the floors."""
+"""Stream in which homes report what they have.
+
+It is signed like every stream that is acted upon, because other nodes drop what lies below the floors.
+"""
 HOME, ASHORE = "home/", "ashore/"
 
 
 @dataclass(frozen=True, slots=True)
 class AtHome:
-    """A home's copy of a stream: it has all below `position` durably, and dropped what lies below `floors`, and `why` (`age`, `bytes`)."""
+    """Home's copy of a stream: all records below `position` are durable there, and it dropped those below `floors`.
+
+    `why`: the reason of each floor (`age`, `bytes`).
+    """
 
     position: Position = field(default_factory=Position)
     floors: Position = field(default_factory=Position)
     why: Mapping[Origin, str] = field(default_factory=dict)
 
     def of(self, nodes: Collection[str]) -> AtHome:
-        """The same for origins of these nodes alone."""
+        """Return the same report for origins of these nodes alone."""
         position, floors = (Position({o: at for o, at in one.items() if o.node in nodes}) for one in (self.position, self.floors))
         return AtHome(position, floors, {origin: why for origin, why in self.why.items() if origin.node in nodes})
 
@@ -54,7 +60,7 @@ def at_home(ledger: Ledger, why: Mapping[Origin, str] = MappingProxyType({})) ->
 
 
 def with_word(told: AtHome | None, settled: Mapping[Origin, RangeSet]) -> AtHome | None:
-    """The same, and what the home says in its sessions that it needs no more (`settled`); None when nothing was heard either way."""
+    """Return the report, advanced by the offsets that the home needs no more (`settled`, from its sessions); None when both are missing."""
     if told is None and not settled:
         return None
     told = told or AtHome()
@@ -76,13 +82,13 @@ def told_of_home(log: LogReader, stream: str, about: str, writers: Collection[st
 
 
 def _merged(one: AtHome, other: AtHome) -> AtHome:
-    """What either says; of a floor the reason of the higher one."""
+    """Return the union of two reports; each floor has the reason of the higher one."""
     higher = {origin: why for origin, why in other.why.items() if other.floors[origin] >= one.floors[origin]}
     return AtHome(one.position.merged(other.position), one.floors.merged(other.floors), {**one.why, **higher})
 
 
 def ashore(log: LogReader, stream: str, writers: Collection[str]) -> dict[Origin, RangeSet]:
-    """Which offsets of `stream` these nodes of one ship have known to be durable ashore, per origin of the ship's, by their own records."""
+    """Return the offsets of `stream` that these nodes of one ship have recorded as durable ashore, per origin of the ship."""
     found: dict[Origin, RangeSet] = {}
     for said in _latest(log, CONSUMERS, ASHORE + stream, writers, _Ashore):
         for origin, ranges in said.ranges.items():
@@ -92,7 +98,7 @@ def ashore(log: LogReader, stream: str, writers: Collection[str]) -> dict[Origin
 
 
 def ashore_append(stream: str, known: Mapping[Origin, RangeSet]) -> Append:
-    """The record by which a node remembers what of its ship's own is durable ashore."""
+    """Return the record in which a node stores which of its ship's own records are durable ashore."""
     position = Position({origin: ranges.run_from(0) for origin, ranges in known.items()})
     ranges = {str(origin): list(ranges) for origin, ranges in sorted(known.items())}
     body = {"stream": stream, "position": position.to_json(), "ranges": ranges}
@@ -100,7 +106,7 @@ def ashore_append(stream: str, known: Mapping[Origin, RangeSet]) -> Append:
 
 
 def in_whole_runs(ranges: RangeSet) -> RangeSet:
-    """Of `ranges` the whole runs."""
+    """Return the whole runs of `ranges`."""
     whole = RangeSet()
     for first, end in ranges:
         low, high = whole_runs(first + RUN - 1), whole_runs(end)
@@ -123,7 +129,7 @@ Said = TypeVar("Said", _Home, _Ashore)
 
 
 def _latest(log: LogReader, stream: str, topic: str, writers: Collection[str] | None, form: type[Said]) -> Iterator[Said]:
-    """The last that each origin of these wrote there; of another form it says nothing: a log holds whatever its peers bring."""
+    """Yield the last record there of each origin of `writers`. Skips bodies of another form: a log holds whatever its peers bring."""
     for batch in log.latest(stream, topic, writers):
         with suppress(msgspec.MsgspecError, RecursionError):
             yield msgspec.json.decode(batch.records.column(BODY)[0].as_py() or "", type=form)

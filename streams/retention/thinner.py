@@ -61,9 +61,10 @@ class _Unit:
 
 
 class Thinning:
-    """Thins `stream` of `log`, or a stream of kept records. What `ashore` says others have durably is never declared gone.
+    """Thinning of `stream` of `log`, which may be a stream of kept records. Offsets that `ashore` reports as durable are never declared
+    gone.
 
-    One at a time, and from one thread.
+    Use one at a time, and from one thread.
     """
 
     def __init__(self, log: Log, stream: str, ashore: Callable[[str, Origin], RangeSet], excursions: Excursions) -> None:
@@ -72,7 +73,7 @@ class Thinning:
         self._reached: dict[Origin, int] = {}
 
     def finish(self) -> None:
-        """What an earlier step kept and did not come to declare gone is declared now. Raises RetryLater when the disk is full."""
+        """Declare gone what an earlier step thinned and did not come to declare gone. Raises RetryLater when the disk is full."""
         ledger = self._log.ledger(self.stream)
         for batch in self._log.latest(CONSUMERS, self._topic, [self._log.node]):
             told = json.loads(batch.records.column(BODY)[0].as_py())
@@ -133,8 +134,10 @@ class Thinning:
         return Thinned(self.stream, at, count, window_ms)
 
     def _oldest(self, origin: Origin, older_than_ms: int, passed: RangeSet) -> _Unit | None:
-        """The first whole runs not thinned yet that only this node has: at most UNIT_RUNS, all held or gone, all old enough, and none that
-        was `passed`. Raises Unreadable where the first can not be read; then it is among these.
+        """Return the first whole runs that are not thinned yet and that only this node has, or None.
+
+        These are at most UNIT_RUNS, all held or gone, all old enough, and none of them in `passed`. Raises Unreadable where the first can
+        not be read; then it is added to `passed`.
         """
         ledger = self._log.ledger(self.stream)[origin]
         ashore = self._ashore(self.stream, origin)
@@ -164,7 +167,7 @@ class Thinning:
         return [batch.records for batch in self._log.run(self.stream, origin, first, end)] if end > first else []
 
     def _readable(self, origin: Origin, first: int, end: int) -> int:
-        """Up to where the disk gives whole runs from `first` on."""
+        """Return the end of the whole runs that the disk can read from `first` on."""
         for at in range(first, end, RUN):
             try:
                 self._rows(origin, at, min(at + RUN, end))

@@ -37,7 +37,7 @@ def keepers(records: pa.RecordBatch, window_ms: int, excursions: Mapping[str, Ra
 
 
 def _groups(codes: Ints, windows: Ints) -> Ints:
-    """One number per (topic, window)."""
+    """Return one number per (topic, window)."""
     pairs = np.stack([codes, windows])
     _, group = np.unique(pairs, axis=1, return_inverse=True)
     numbered: Ints = group.reshape(-1).astype(np.int64)
@@ -55,7 +55,7 @@ def _mark_ends(keep: Bools, rows: Ints, group: Ints, value: Ints, offset: Ints) 
 
 
 def _ranks(column: pa.Array) -> Ints:
-    """Numbers in the same order as the column's values, whatever their type; equal for equal values."""
+    """Return numbers in the same order as the column's values, whatever their type; equal for equal values."""
     ranks: Ints = pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
     return ranks
 
