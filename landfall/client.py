@@ -32,10 +32,11 @@ from streams.skipped_records import EXCEPTIONS
 TIMEOUT_S = 10.0
 PATIENCE_S = 30.0
 WAIT_MS = 1_000
-"""How long a node holds a question back for records to come."""
+"""Maximum time for which a node holds a request back while it waits for records, ms."""
 SILENT_S = 1.5
-"""Who follows asks all nodes after so long without a byte beyond what a question may be held back: a host that lost its power ends no
-connection. Then each is given its whole time.
+"""Silence after which a follower asks all nodes, beyond the time for which a request may be held back, seconds.
+
+A host that lost its power ends no connection. Each node is then given its whole timeout.
 """
 ROWS_MAX = 5_000
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.05, 0.5
@@ -44,7 +45,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class NodeDoor:
-    """A node's door: `http://host:port`, or `https://host:port` with its host in its certificate, and the token of its settings."""
+    """Door of a node: `http://host:port`, or `https://host:port` with its host in its certificate, and the token of its settings."""
 
     url: str
     token: str
@@ -53,11 +54,11 @@ class NodeDoor:
 def connect(
     nodes: Sequence[NodeDoor], authority: Path | None = None, timeout_s: float = TIMEOUT_S, patience_s: float = PATIENCE_S
 ) -> Client:
-    """A client of whichever of these nodes answers, the first ones first. Asks nothing yet.
+    """Return a client of whichever of these nodes answers, the first ones first. Sends no request yet.
 
-    `authority`: who signed the certificates of `https://` doors (PEM). `timeout_s`: a node that does not answer for so long is left for the
-    next; `follow` asks all of them after SILENT_S. `patience_s`: how long `read`, `history` and `commit` try to find one that answers.
-    Raises Misuse when there is no node, or no authority for one.
+    `authority`: the authority that signed the certificates of `https://` doors (PEM). `timeout_s`: a node that does not answer for this
+    long is left for the next; `follow` asks all of them after SILENT_S. `patience_s`: how long `read`, `history` and `commit` try to find
+    one that answers. Raises Misuse when there is no node, or no authority for one.
     """
     build_struct_types()
     if not nodes:
@@ -80,13 +81,14 @@ def connect(
 
 
 class Client:
-    """Reads through one node after the other. Safe from any thread; each StreamFollower is for one."""
+    """Client that reads through one node after the other. Safe from any thread; each StreamFollower is for one."""
 
     def __init__(self, nodes: _Nodes) -> None:
         self._nodes = nodes
 
     def read(self, stream: str, position: Position | None = None) -> Iterator[dict[str, Any]]:
-        """Every record of `stream` from `position` on, else from its `start`, that a node has now, each once, in order of each origin.
+        """Yield every record of `stream` that a node has now, from `position` on, else from its `start`, each once, in order of each
+        origin.
 
         A record is a dict: `stream`, `origin`, `offset`, `topic`, `device`, `device_at_ms`, `received_at_ms`, `order_at_ms` (UTC ms),
         `signals`, `body`. Raises RetryLater when no node answers in time, Trimmed when `position` is below what any copy keeps,
@@ -110,23 +112,25 @@ class Client:
         return self._nodes.asked(lambda doors: list(doors.read.read(stream, Position.from_json(reached), ROWS_MAX)))
 
     def start(self, stream: str) -> ReaderStanding:
-        """Return where `stream` begins at the node that has dropped least of it, of the nodes that answer. All below is kept by none of
-        them.
+        """Return the start of `stream` at the node that has dropped least of it, of the nodes that answer. None of them keeps what is
+        below.
 
-        Call it after Trimmed was raised, to go on: `follow(stream, standing=fleet.start(stream).merged(standing))`. What was dropped
-        between is then never given. Raises RetryLater when no node answers in time, NotAllowed for a wrong token.
+        Call it after Trimmed was raised, to go on: `follow(stream, standing=fleet.start(stream).merged(standing))`. Records dropped
+        between are then never given. Raises RetryLater when no node answers in time, NotAllowed for a wrong token.
         """
         return ReaderStanding(self._nodes.start(stream) or Position())
 
     def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> list[dict[str, Any]]:
-        """Every record of one container or ship with since <= order time < until (UTC ms), merged over all streams. Raises as `read`."""
+        """Return every record of one container or ship with since <= order time < until (UTC ms), merged over all streams. Raises as
+        `read`."""
         return self._nodes.asked(lambda doors: list(doors.read.history(topic, since_at_ms, until_at_ms)))
 
     def follow(self, stream: str, consumer: str | None = None, standing: ReaderStanding | None = None) -> StreamFollower:
-        """All of `stream` that is there and all that comes: from `standing`, or from where `consumer` last committed, or from its `start`.
+        """Return a follower of all present and future records of `stream`.
 
-        Where a consumer stands is looked up at every node that answers, and what any of them knows to be dealt with is. Raises RetryLater
-        when none does, Misuse when the name is known as a consumer of another stream, or both are given.
+        It begins at `standing`, or where `consumer` last committed, or at the stream's `start`. The client looks up the consumer's
+        standing at every node that answers, and merges them. Raises RetryLater when none does, Misuse when the name is known as a
+        consumer of another stream, or both are given.
         """
         check_stream(stream)
         if consumer is None:
@@ -156,9 +160,9 @@ class Client:
 
 
 class StreamFollower:
-    """Iterate over it: it waits for records until `close`, which any thread may call. Leave it with `with`, or close it.
+    """Iterator over records that waits for more until `close`, which any thread may call. Leave it with `with`, or close it.
 
-    At a hole it waits as long as the stream's patience; what comes of it later is given late, once.
+    At a hole it waits as long as the stream's patience. Records that come later for the hole are given late, once.
     """
 
     def __init__(self, nodes: _Nodes, stream: str, consumer: str | None, standing: ReaderStanding) -> None:
@@ -171,21 +175,25 @@ class StreamFollower:
 
     @property
     def standing(self) -> ReaderStanding:
-        """The standing behind the last record given, but for what was skipped. Keep it together with what became of that record, and
-        nothing is done twice.
+        """Standing after the last record given, with the ranges that were skipped.
+
+        Store it together with the result of that record, and nothing is done twice.
         """
         return self._given.standing()
 
     @property
     def node(self) -> str:
-        """The URL of the node it reads from at the moment."""
+        """URL of the node from which it reads at the moment."""
         return self._nodes.at_hand
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> dict[str, Any]:
-        """The next record, once. Raises Trimmed when all nodes have dropped what follows what it had read, NotAllowed for a wrong token."""
+        """Return the next record, once.
+
+        Raises Trimmed when all nodes have dropped the records after the last one read, NotAllowed for a wrong token.
+        """
         while not self._rows:
             if self._closed.is_set():
                 raise StopIteration
@@ -215,11 +223,10 @@ class StreamFollower:
         return doors.soon.follow(self._stream, self._fetched, ROWS_MAX, WAIT_MS)
 
     def commit(self) -> None:
-        """Commit what was given as dealt with: after this, a follower of this name begins behind it. What it went on without is reported in
-        `exceptions`.
+        """Commit the given records as handled: a later follower of this name begins after them. Reports skipped ranges to `exceptions`.
 
-        Durable at the node at hand, and wherever `consumers` goes from there; until it has, a follower that finds none of these nodes
-        begins further back. Raises Misuse without a consumer's name, RetryLater when no node answers.
+        The commit is durable at the node at hand, and wherever `consumers` goes from there. Until it has arrived, a follower that finds
+        none of these nodes begins further back. Raises Misuse without a consumer's name, RetryLater when no node answers.
         """
         if self._consumer is None:
             raise Misuse(
@@ -233,7 +240,7 @@ class StreamFollower:
         self._committed = standing
 
     def close(self) -> None:
-        """The iteration ends, at the latest when the question that is asked has its answer."""
+        """End the iteration, at the latest when the request under way has its answer."""
         self._closed.set()
 
     def __enter__(self) -> Self:
@@ -252,7 +259,7 @@ class _Doors:
 
 
 class _Place:
-    """A ReaderStanding that follows rows, whatever copies they come from."""
+    """ReaderStanding that follows rows, whatever copies they come from."""
 
     def __init__(self, standing: ReaderStanding) -> None:
         self.next(standing, more=False)
@@ -267,14 +274,14 @@ class _Place:
         )
 
     def next(self, then: ReaderStanding, more: bool) -> None:
-        """Rows that lead to `then` are passed from now on, if there are any `more`."""
+        """Expect rows that lead to `then`, if there are any `more`."""
         self._then = then
         self._skipped_then = then.skipped
         if not more:
             self._take(then)
 
     def pass_by(self, row: dict[str, Any], last: bool) -> None:
-        """Go behind `row`, and over the holes before it; behind all that leads to where it goes when it is the `last`."""
+        """Advance past `row`, and over the holes before it. After the `last` row, advance to the standing that the rows lead to."""
         if last:
             return self._take(self._then)
         origin, offset, at = row["origin"], row["offset"], self._next.get(row["origin"], 0)
@@ -287,7 +294,7 @@ class _Place:
 
 
 class _Nodes:
-    """The nodes in the order in which they are tried. The one that answered last is asked first."""
+    """Nodes in the order in which they are tried. The one that answered last is asked first."""
 
     def __init__(self, doors: Sequence[_Doors], patience_s: float) -> None:
         self._doors, self._patience_s = deque(doors), patience_s
@@ -298,7 +305,7 @@ class _Nodes:
         return self._doors[0].url
 
     def asked(self, question: Callable[[_Doors], Answer]) -> Answer:
-        """The answer of the first node that has one. Raises RetryLater when none has one before patience is over."""
+        """Return the answer of the first node that has one. Raises RetryLater when none has one within the patience."""
         began_s, backoff_s = time.monotonic(), BACKOFF_FIRST_S
         while True:
             problems: list[LandfallError] = []
@@ -318,8 +325,10 @@ class _Nodes:
             backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
 
     def followed(self, soon: Callable[[_Doors], Answer], question: Callable[[_Doors], Answer], closed: threading.Event) -> Answer:
-        """The answer of the node at hand, if it comes `soon`; else the first of any, all being asked at once, though some do not answer,
-        and again as long as none has one. Raises RetryLater once it is `closed`.
+        """Return the answer of the node at hand if it comes `soon`, otherwise the first answer of any node.
+
+        All nodes are asked at once, though some do not answer, and again as long as none has an answer. Raises RetryLater once it is
+        `closed`.
         """
         at_hand, *others = self._in_turn()
         try:
@@ -343,12 +352,12 @@ class _Nodes:
             race.over.set()
 
     def start(self, stream: str) -> Position | None:
-        """Where that of the nodes that answer begins which has dropped least of `stream`; None where none has any of it."""
+        """Return the start of `stream` at the answering node that has dropped least of it; None where none has any of it."""
         starts = [start for start in self.asked_all(lambda doors: [doors.read.start(stream)]) if start is not None]
         return min(starts, key=lambda start: sum(start.values()), default=None)
 
     def asked_all(self, question: Callable[[_Doors], list[Answer]]) -> list[Answer]:
-        """The rows of all nodes that answer. Raises RetryLater when none does in time."""
+        """Return the rows of all nodes that answer. Raises RetryLater when none does in time."""
         rows = self.asked(question)
         for doors in self._in_turn()[1:]:
             with suppress(RetryLater):
@@ -365,8 +374,11 @@ class _Nodes:
 
 
 class _Race(Generic[Answer]):
-    """One question asked at several nodes at once, each in a thread of its own, and again a while after it failed there, until it is
-    `over`: then what is still on its way comes for nobody."""
+    """One request sent to several nodes at once, each in a thread of its own, and repeated with a delay after a failure, until `over` is
+    set.
+
+    Outcomes that arrive after that are dropped.
+    """
 
     def __init__(self, nodes: Sequence[_Doors], question: Callable[[_Doors], Answer]) -> None:
         self.over = threading.Event()
@@ -375,7 +387,7 @@ class _Race(Generic[Answer]):
             threading.Thread(target=self._ask, args=(doors, question), daemon=True).start()
 
     def outcome(self) -> Iterator[tuple[_Doors, Answer | LandfallError]]:
-        """What has come next: an answer, or what was raised instead; nothing when it does not come within BACKOFF_MAX_S."""
+        """Yield the next outcome: an answer, or the error raised instead; nothing when none comes within BACKOFF_MAX_S."""
         with suppress(Empty):
             yield self._outcomes.get(timeout=BACKOFF_MAX_S)
 

@@ -26,25 +26,27 @@ from streams.model.errors import Corrupt, Misuse, RetryLater
 logger = logging.getLogger("landfall.node")
 
 FILE_NAME = "credentials.json"
-"""In the folder of the node."""
+"""Name of the file in the folder of the node."""
 OPERATOR_TOKEN = "operator.token"
-"""The file, in the folder of a running node, with the token of commands that the node's own user runs on its machine. It holds until the
-node ends: each start makes a new one."""
+"""Name of the file, in the folder of a running node, with the token of commands that the node's own user runs on its machine.
+
+The token holds until the node ends: each start makes a new one.
+"""
 LOOK_EVERY_S = 2.0
-"""How often a running node looks whether its file has changed."""
+"""Time between two looks of a running node at its file, seconds."""
 TOKEN_BYTES, TITLE_CHARS_MAX = 32, 200
 VERSION = 1
 NODE = "node:"
-"""How the principals begin that are one node each: what it shows at one node it may not show at the next, so these are not copied."""
+"""Prefix of principals that are one node each. They are not copied: what such a node shows at one node it may not show at the next."""
 _NOBODYS_HASH = "$argon2id$v=19$m=65536,t=3,p=4$XnwUDv1W0K/Kj9i5v44hSQ$VgwIU5H32Q8/vivSLXFApP4feTN2eyxuWnlzi9idRMI"
-"""Names that nobody has are checked against this, so that they take as long as others."""
+"""Hash that is checked for names that nobody has, so that the check takes as long as for others."""
 
 
 class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One entry of the file: a principal, what it may do, and by which secret it is known: a token of a program, or a person's password.
+    """Entry of the file: a principal, what it may do, and its secret: a token of a program, or a person's password.
 
-    `title`: a person's name and rank, as it is written down with what the person does. `version`: counts the changes of this principal's
-    entry; of copies at several nodes the highest is the newest. `withdrawn`: what is left of an entry, so that no copy brings it back.
+    `title`: a person's name and rank, as recorded with what the person does. `version`: number of changes of this principal's entry; of
+    copies at several nodes the highest is the newest. `withdrawn`: the rest of an entry, so that no copy brings it back.
     """
 
     principal: str
@@ -74,21 +76,24 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     @classmethod
     def of_token(cls, principal: str, allow: Allowed, token: str) -> Credential:
-        """Who shows `token` is `principal`, and may do this. Raises Misuse for no principal."""
+        """Return the credential of `principal` with `token`, which may do what `allow` contains. Raises Misuse for an invalid principal."""
         return cls(principal, dict(allow), token_sha256=token_sha256(token))
 
     def follows(self, before: Credential | None) -> Credential:
-        """This one as it is written in place of `before`: that one itself where nothing is changed."""
+        """Return this credential as it replaces `before`, with the next version; `before` itself where nothing is changed."""
         as_before = structs.replace(self, version=before.version) if before else self
         return before if before == as_before and before is not None else structs.replace(self, version=before.version + 1 if before else 1)
 
     def is_newer_than(self, other: Credential) -> bool:
-        """Whether this copy counts, of two. Every node decides alike, also where two changed it at once: then to be withdrawn counts."""
+        """Return whether this copy counts, of two.
+
+        Every node decides alike, also where two changed it at once: then the withdrawn one counts.
+        """
         one, another = ((it.version, it.withdrawn, it.token_sha256 or it.password_argon2 or "", str(it)) for it in (self, other))
         return one > another
 
     def known(self) -> Principal:
-        """The principal that this credential makes known."""
+        """Return the principal of this credential."""
         title = self.title if self.password_argon2 else ""
         return Principal(self.principal, self.allow, title, self.token_sha256 or self.password_argon2 or "")
 
@@ -107,7 +112,10 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def sharing_a_token(entries: Iterable[Credential]) -> tuple[str, ...]:
-    """The principals that have the same token as another; empty where none do. Nobody could say which of them shows it."""
+    """Return the principals that have the same token as another; empty where none do.
+
+    A shared token does not identify a principal.
+    """
     of_token: dict[str, list[str]] = {}
     for one in entries:
         if one.token_sha256:
@@ -116,23 +124,26 @@ def sharing_a_token(entries: Iterable[Credential]) -> tuple[str, ...]:
 
 
 def token_sha256(token: str) -> str:
-    """What the file keeps of a token."""
+    """Return the SHA-256 of a token, in hexadecimal, as the file keeps it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 class CredentialFile:
-    """The file in the folder of a node. Every change is whole and durable: after a crash the file is as before or as after it."""
+    """File in the folder of a node. Every change is whole and durable: after a crash the file is as before it or as after it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
 
     def read(self) -> tuple[Credential, ...]:
-        """All that are not withdrawn. Raises as `read_all`."""
+        """Return all credentials that are not withdrawn. Raises as `read_all`."""
         return tuple(one for one in self.read_all() if not one.withdrawn)
 
     def read_all(self) -> tuple[Credential, ...]:
-        """All entries, withdrawn ones too; none where there is no file. Raises Misuse when others on this machine may read or write it,
-        Corrupt when it can not be understood, RetryLater when it can not be read."""
+        """Return all entries, withdrawn ones too; none where there is no file.
+
+        Raises Misuse when others on this machine may read or write it, Corrupt when it can not be understood, RetryLater when it can not
+        be read.
+        """
         try:
             told = read_private(self.path)
             return msgspec.json.decode(told, type=_Kept).credentials
@@ -148,7 +159,8 @@ class CredentialFile:
             ) from None
 
     def state(self) -> tuple[int, ...]:
-        """What differs once the file was changed; empty where there is none. Raises RetryLater when it can not be looked at."""
+        """Return values that differ once the file was changed; empty where there is none. Raises RetryLater when its status can not be
+        read."""
         try:
             found = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -163,18 +175,21 @@ class CredentialFile:
         )
 
     def give_token(self, principal: str, allow: Allowed, token: str | None = None) -> str:
-        """From now on `principal` may do this, by the token that is returned: 256 random bits, kept nowhere else. `token`: one that was
-        made before, by who writes the settings of all processes. Raises as `read`, and Misuse for no principal."""
+        """Let `principal` do this from now on, by the returned token: 256 random bits, kept nowhere else.
+
+        `token`: one that was made before, by the program that writes the settings of all processes. Raises as `read`, and Misuse for an
+        invalid principal.
+        """
         token = token or secrets.token_urlsafe(TOKEN_BYTES)
         self.put(Credential.of_token(principal, allow, token))
         return token
 
     def give_password(self, principal: str, allow: Allowed, title: str, password_argon2: str) -> None:
-        """From now on the person `principal`, known by a password, may do this. Raises as `give_token`."""
+        """Let the person `principal`, known by a password, do this from now on. Raises as `give_token`."""
         self.put(Credential(principal, dict(allow), password_argon2=password_argon2, title=title))
 
     def withdraw(self, principal: str) -> None:
-        """From now on `principal` may do nothing. Raises Misuse where there is none of that name."""
+        """Withdraw all rights of `principal` from now on. Raises Misuse where there is none of that name."""
         with self._changing() as entries:
             before = entries.get(principal)
             if before is None or before.withdrawn:
@@ -186,8 +201,10 @@ class CredentialFile:
             entries[principal] = Credential(principal, {}, version=before.version + 1, withdrawn=True)
 
     def put(self, *credentials: Credential) -> None:
-        """All of these are in the file, each in place of what its principal had, in one change. Raises as `read`, and Misuse where two
-        principals would have one token."""
+        """Write all of these to the file in one change, each in place of the entry of its principal.
+
+        Raises as `read`, and Misuse where two principals would have one token.
+        """
         with self._changing() as entries:
             entries.update((one.principal, one.follows(entries.get(one.principal))) for one in credentials)
             if twice := sharing_a_token(entries.values()):
@@ -198,8 +215,10 @@ class CredentialFile:
                 )
 
     def merge(self, credentials: Iterable[Credential]) -> list[str]:
-        """Take those of another node of this ship or port that are newer than what is here; whose they are. One whose token another has
-        is left out. Raises as `read`."""
+        """Take credentials of another node of this ship or port that are newer than the ones here; return their principals.
+
+        A credential with the token of another principal is left out. Raises as `read`.
+        """
         taken = list[str]()
         with self._changing() as entries:
             for one in credentials:
@@ -214,7 +233,10 @@ class CredentialFile:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Credential]]:
-        """The entries by principal, to be changed; written when the block ends well and they did change. One at a time on this machine."""
+        """Yield the entries by principal, to be changed; write them when the block ends well and they did change.
+
+        One change at a time on this machine.
+        """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with ExitStack() as ended:
@@ -236,7 +258,7 @@ class CredentialFile:
 
 
 class Credentials:
-    """The credentials of a running node as they are now. Call it from the event loop of the node."""
+    """Credentials of a running node as they are now. Call it from the event loop of the node."""
 
     def __init__(self, folder: Path) -> None:
         self._file = CredentialFile(folder)
@@ -255,12 +277,15 @@ class Credentials:
         """Of each person the keyed digest of the password that was right last: asking again costs no argon2."""
 
     def close(self) -> None:
-        """No password is checked any more."""
+        """Stop checking passwords."""
         self._checks.close()
 
     def take_up(self, node: str) -> None:
-        """At the start of `node`: take the file as it is, and let the node's own user do everything on its machine, by the token in
-        OPERATOR_TOKEN: not on a full disk, which hinders no start. Raises as `CredentialFile.read`."""
+        """Read the file at the start of `node`, and write a token to OPERATOR_TOKEN that lets the node's own user do everything on its
+        machine.
+
+        On a full disk it writes no token, which does not prevent the start. Raises as `CredentialFile.read`.
+        """
         self.look()
         token, path = secrets.token_urlsafe(TOKEN_BYTES), self._file.path.with_name(OPERATOR_TOKEN)
         try:
@@ -271,7 +296,7 @@ class Credentials:
         self._operator = token_sha256(token), Principal(f"node:{node}", dict.fromkeys(VERBS, ("*",)))
 
     def look(self) -> bool:
-        """Take the file as it is now; whether it had changed. Raises as `CredentialFile.read`, and leaves all as it was then."""
+        """Read the file as it is now; return whether it had changed. Raises as `CredentialFile.read`, and leaves all as it was then."""
         seen = self._file.state()
         if seen == self._seen:
             return False
@@ -287,7 +312,8 @@ class Credentials:
         return True
 
     def merge(self, entries: Iterable[bytes]) -> list[str]:
-        """Write down the `shared` entries that another node of this ship or port sent, where they are newer, and return whose they are.
+        """Write the `shared` entries that another node of this ship or port sent, where they are newer, and return their principals.
+
         They hold from the next `look` on. Entries that do not read, as those of a later release, are left out. Raises as
         `CredentialFile.read`.
         """
@@ -302,39 +328,42 @@ class Credentials:
         return self._file.merge(came)
 
     def on_change(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Call this, in the event loop of the node, whenever they have changed from now on, until what is returned is called."""
+        """Call this, in the event loop of the node, at every change from now on, until the returned function is called."""
         self._watching.append(call)
         return lambda: self._watching.remove(call)
 
     def tell_changed(self) -> None:
-        """They have changed: say so to all who want to know."""
+        """Call every function of `on_change`. Called after the credentials have changed."""
         for call in list(self._watching):
             call()
 
     def holds(self, principal: Principal) -> bool:
-        """Whether this very principal, with all that it may do, is still among them."""
+        """Return whether this very principal, with all that it may do, is still among them."""
         gateways = (one for _, one in self._gateways.values())
         tokens = (*self._by_token.values(), *gateways, *((self._operator[1],) if self._operator else ()))
         return any(one == principal for one in (*tokens, *(one.known() for one in self._people.values())))
 
     def gateway(self, name: str) -> Principal | None:
-        """The gateway of this name; what it may `produce` are MQTT topic filters."""
+        """Return the gateway of this name; its `produce` rights are MQTT topic filters."""
         return self._gateways[name][1] if name in self._gateways else None
 
     def is_gateways(self, name: str, token: bytes) -> bool:
-        """Whether this is the token of the gateway of this name."""
+        """Return whether this is the token of the gateway of this name."""
         digest = self._gateways[name][0] if name in self._gateways else ""
         return hmac.compare_digest(digest, hashlib.sha256(token).hexdigest())
 
     def of_token(self, token: str) -> Principal | None:
-        """Whose token this is; a gateway's opens nothing but MQTT."""
+        """Return the principal with this token; a gateway's token opens nothing but MQTT."""
         digest = token_sha256(token)
         if self._operator and hmac.compare_digest(self._operator[0], digest):
             return self._operator[1]
         return self._by_token.get(digest)
 
     async def of_person(self, address: str, name: str, password: str) -> Principal | None:
-        """The person of this name, where the password is right; asked from `address`. Raises `landfall.access.password_checks.Crowded`."""
+        """Return the person of this name, where the password is right. `address`: where the request came from.
+
+        Raises `landfall.access.password_checks.Crowded`.
+        """
         person = self._people.get(name)
         given = password_bytes(password)
         digest = hmac.digest(self._key, given, hashlib.sha256)
@@ -349,7 +378,7 @@ class Credentials:
 
 
 def operator_token(folder: Path) -> str:
-    """The token of commands that the user of the node in `folder` runs on its machine.
+    """Return the token of commands that the user of the node in `folder` runs on its machine.
 
     Raises RetryLater where the node does not run, Misuse for another user.
     """

@@ -10,7 +10,8 @@ PATTERNS_MAX = 4_096
 
 @lru_cache(PATTERNS_MAX)
 def topic_pattern(mqtt_filter: str) -> re.Pattern[bytes]:
-    """What `mqtt_filter` (an MQTT topic filter with `+` and `#`) matches. Raises ValueError for what is no filter."""
+    """Return a pattern that matches what `mqtt_filter` matches (an MQTT topic filter with `+` and `#`). Raises ValueError for an invalid
+    filter."""
     levels = mqtt_filter.split("/")
     if not mqtt_filter or any(("+" in level and level != "+") or ("#" in level and level != "#") for level in levels) or "#" in levels[:-1]:
         raise ValueError(

@@ -15,13 +15,13 @@ from streams.model.errors import Misuse
 from streams.model.identifiers import composed
 
 WAITING_MAX = 8
-"""Passwords of one login that wait to be checked for one address."""
+"""Maximum number of passwords of one login that wait to be checked for one address."""
 REST_SHARE, REST_SHARE_MIN = 4.0, 1.0
 """After a wrong password so many times its own check is rested: a flood takes a fifth of a core at most, and half of one while passwords
 of addresses wait that have shown no wrong one."""
 PASSWORD_CHARS_MIN, PASSWORD_CHARS_MAX = 12, 200
 CHARACTERS_MIN = 4
-"""Different characters that a password has at least: so no run of one key, and no two keys in turn."""
+"""Minimum number of different characters in a password: it excludes runs of one key, and two keys in turn."""
 _COMMON = """
     000000000000 012345678910 0123456789ab 098765432100 111111111111 112233445566 123456789012 1234567890123 12345678901234
     1234567890qwerty 123456789101112 123456789123 123456789abc 123qweasdzxc 1q2w3e4r5t6y 1q2w3e4r5t6y7u 1qaz2wsx3edc
@@ -37,11 +37,11 @@ _COMMON = """
 COMMON = frozenset(_COMMON.split())
 """Common passwords of PASSWORD_CHARS_MIN characters or more, in small letters; from published lists of leaked ones."""
 ADDRESSES_MAX = 65_536
-"""Of so many addresses it is known how many wrong passwords they have shown: those that showed one last."""
+"""Maximum number of addresses whose count of wrong passwords is known: those that showed one last."""
 
 
 class Crowded(Exception):
-    """More passwords wait for this login, from this address, than are kept."""
+    """Refusal of a password, because too many wait for this login from this address."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class _Asked:
 
 
 def verifies(argon2_hash: str, password: bytes) -> bool:
-    """Whether `password` is the one that was hashed."""
+    """Return whether `password` is the one that was hashed."""
     try:
         return argon2.PasswordHasher().verify(argon2_hash, password)
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
@@ -60,14 +60,15 @@ def verifies(argon2_hash: str, password: bytes) -> bool:
 
 
 def password_bytes(password: str) -> bytes:
-    """Return what is checked of a password as it was typed: the same however a keyboard writes its accents. Of one that is longer than
-    PASSWORD_CHARS_MAX, no more than shows that it is wrong.
+    """Return the bytes of a password that are checked: the same however a keyboard writes its accents.
+
+    Of a password longer than PASSWORD_CHARS_MAX, it returns no more than shows that it is wrong.
     """
     return composed(password)[: PASSWORD_CHARS_MAX + 1].encode(errors="replace")
 
 
 def hash_password(password: str) -> str:
-    """What a file keeps of a password: its argon2id hash. Raises Misuse for one that is too short, too long, or easily guessed."""
+    """Return the argon2id hash of a password, as a file keeps it. Raises Misuse for one that is too short, too long, or easily guessed."""
     password = composed(password)
     if len(password) < PASSWORD_CHARS_MIN:
         sentence = f"a password has at least {PASSWORD_CHARS_MIN} characters, and this one {len(password)}"
@@ -100,7 +101,7 @@ class PasswordChecks:
         self._came = asyncio.Event()
 
     async def right(self, address: str, username: str, argon2_hash: str, password: bytes) -> bool:
-        """Whether it is the password. Who is cancelled while waiting is passed over. Raises Crowded."""
+        """Return whether the password is right. Passes over a caller that is cancelled while waiting. Raises Crowded."""
         line = self._lines.setdefault((address, username), deque())
         if len(line) >= WAITING_MAX:
             raise Crowded
@@ -118,7 +119,7 @@ class PasswordChecks:
                 del self._lines[address, username]
 
     def close(self) -> None:
-        """No more."""
+        """Stop checking passwords."""
         if self._working is not None:
             self._working.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -138,7 +139,7 @@ class PasswordChecks:
                 await self._rest(loop.time() - began_s)
 
     def _next(self) -> tuple[str, _Asked]:
-        """Whose turn it is; the line goes to the end."""
+        """Return the next password to check, with its address; move its line to the end."""
         standing = {one: (self._wrong.get(one[0], 0), self._turns[one[1]]) for one in self._lines}
         first = min(standing.values())
         equals = [one for one, its in standing.items() if its == first]

@@ -12,21 +12,21 @@ from streams.model.clock import Clock
 from streams.model.metrics import Metrics
 
 REPORTED_EVERY_S = 3_600.0
-"""Wrong secrets of one name from one address are reported at most so often; between, they are counted."""
+"""Minimum time between two reports of wrong secrets of one name from one address, seconds; between reports they are counted."""
 REPORTS_MAX = 64
-"""No more reports than this in REPORTED_EVERY_S, however many names strangers make up."""
+"""Maximum number of reports in REPORTED_EVERY_S, however many names strangers make up."""
 NAME_CHARS_MAX = 100
-"""So much of a name is remembered and reported: no principal's is longer."""
+"""Maximum number of characters of a name that are remembered and reported: no principal's is longer."""
 REMEMBERED_MAX = 1_024
-"""Names and addresses that showed a wrong secret and are remembered: those that showed one last."""
+"""Maximum number of remembered pairs of name and address with a wrong secret: those that showed one last."""
 SLOWED_S, SLOWED_S_MAX = 0.05, 2.0
 """The answer to a wrong secret waits so long for each that came before it from there, and no longer than the second."""
 SLOWED_MAX = 64
-"""Answers that wait at one time; beyond, wrong secrets are answered at once, with a refusal of their own."""
+"""Maximum number of answers that wait at one time; beyond, wrong secrets are answered at once, with a refusal of their own."""
 
 
 class WrongSecrets:
-    """Those shown at one door, by the name that was given with them and the address they came from."""
+    """Wrong secrets shown at one door, by the name that was given with them and the address they came from."""
 
     def __init__(
         self,
@@ -46,7 +46,8 @@ class WrongSecrets:
         self._waiting = 0
 
     async def shown(self, name: str, address: str) -> None:
-        """One more, by this name (empty: a token). Returns when it may be answered. Raises Crowded where too many wait."""
+        """Count one more wrong secret by this name (empty: a token). Returns when it may be answered. Raises Crowded where too many
+        wait."""
         self._metrics.count("secrets_wrong")
         now_s, name = self._clock.monotonic_s(), name[:NAME_CHARS_MAX]
         reported_s, since = self._known.pop((name, address), (-math.inf, 0))
@@ -66,7 +67,7 @@ class WrongSecrets:
             self._waiting -= 1
 
     def _may_report(self, now_s: float) -> bool:
-        """Whether one more report is made now; it is counted where it is."""
+        """Return whether one more report may be made now; if so, count it."""
         if len(self._reports_s) == REPORTS_MAX and now_s - self._reports_s[0] < REPORTED_EVERY_S:
             return False
         self._reports_s.append(now_s)

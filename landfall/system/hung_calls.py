@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 async def apart(name: str, work: Callable[[], Result]) -> Result:
-    """What `work` returns, or raises, called in a new thread of that name, which does not keep the process from ending.
+    """Return or raise what `work` does, called in a new thread of that name, which does not keep the process from ending.
 
     Cancelling stops the waiting, not the work. The caller bounds how many are under way.
     """
@@ -29,7 +29,7 @@ def _call(work: Callable[[], Result], done: Future[Result]) -> None:
 
 
 class _Passed:
-    """What the block raises goes to the waiting caller."""
+    """Context that passes an exception of its block to the waiting caller."""
 
     def __init__(self, done: Future[Any]) -> None:
         self._done = done

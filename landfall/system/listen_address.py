@@ -23,14 +23,15 @@ def address(host: str, port: int) -> str:
 
 
 def url_here(host: str, port: int) -> str:
-    """The URL by which a process of this machine finds the HTTP door that listens at `host`, also where that is every address."""
+    """Return the URL by which a process of this machine finds the HTTP door that listens at `host`, also where that is every address."""
     return f"http://{address(_EVERY_ADDRESS.get(host, host), port)}"
 
 
 class ExhaustionFilter(logging.Filter):
-    """Says at most once a minute, in one line, that no connection is accepted for want of file descriptors; other records pass.
+    """Filter that logs at most once a minute, in one line, that no connection is accepted for lack of file descriptors.
 
-    For the logger "asyncio", which pauses for a second then, and writes a traceback for each of up to 128 attempts before it does.
+    Other records pass. It is for the logger "asyncio", which pauses for a second then, and writes a traceback for each of up to 128
+    attempts before it does.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
@@ -39,7 +40,7 @@ class ExhaustionFilter(logging.Filter):
         self._said_s: float | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is written; it is put into plain words first."""
+        """Return whether the record is written; rewrite it in plain words first."""
         problem = record.exc_info[1] if record.exc_info else None
         if not (isinstance(problem, OSError) and problem.errno in EXHAUSTED and "accept" in record.getMessage()):
             return True
@@ -49,7 +50,7 @@ class ExhaustionFilter(logging.Filter):
         return True
 
     def due(self) -> bool:
-        """Whether it was not said for a minute; it is then."""
+        """Return whether the message was not logged for a minute; if so, count it as logged now."""
         now_s = self._now_s()
         if self._said_s is not None and now_s - self._said_s < EXHAUSTED_SAID_EVERY_S:
             return False
@@ -58,13 +59,13 @@ class ExhaustionFilter(logging.Filter):
 
 
 def exhausted_words(problem: OSError) -> str:
-    """What is said while no connection can be accepted."""
+    """Return the message for the time while no connection can be accepted."""
     return f"no connection is accepted for now: {problem.strerror} (allow this process more open files: `ulimit -n`, or LimitNOFILE)"
 
 
 @contextmanager
 def listening(what: str, host: str, port: int) -> Iterator[None]:
-    """The block makes `what` listen on `host:port`, and does nothing else. Raises Misuse when that address can not be had."""
+    """Raise Misuse when the block can not make `what` listen on `host:port`. The block does nothing else."""
     try:
         yield
     except (OSError, UnicodeError) as problem:
@@ -74,7 +75,7 @@ def listening(what: str, host: str, port: int) -> Iterator[None]:
 
 @contextmanager
 def bound(what: str, host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that has `host:port` while the block runs, and does not listen yet. Raises Misuse as `listening`."""
+    """Yield a socket that is bound to `host:port` during the block, and does not listen yet. Raises Misuse as `listening`."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with listening(what, host, port):

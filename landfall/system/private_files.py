@@ -28,20 +28,20 @@ def write_private(path: Path, told: bytes) -> None:
 
 
 def read_private(path: Path) -> bytes:
-    """What is in a file that only its owner may read. Raises Misuse for one that others may read or write, else OSError."""
+    """Return the content of a file that only its owner may read. Raises Misuse for one that others may read or write, else OSError."""
     check_private(path)
     return path.read_bytes()
 
 
 def keep_private(path: Path) -> None:
-    """The file is there from now on, empty where there was none. Raises as `read_private`."""
+    """Create the file, empty, where there is none. Raises as `read_private`."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     check_private(path)
 
 
 def check_private(path: Path) -> None:
-    """Raises Misuse (`file_open`) for a file that others than its owner may read or write, else OSError where there is none."""
+    """Raise Misuse (`file_open`) for a file that others than its owner may read or write, else OSError where there is none."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         what = f"{path} can be read by others (mode {mode:04o})"

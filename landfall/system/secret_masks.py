@@ -79,7 +79,7 @@ def mask_secrets(data: bytes) -> tuple[bytes, int]:
 
 
 def _value(data: bytes, name: re.Match[bytes]) -> tuple[int, int, bytes] | None:
-    """The begin and the end of the value that follows `name`, and what is written for it; None where no value follows."""
+    """Return the begin and the end of the value that follows `name`, and its replacement; None where no value follows."""
     at = name.end()
     if name["tag"] and data[at : at + 1] in b" \t\r\n/>":
         return at, _element_end(data, name), b">" + MASK
@@ -97,7 +97,7 @@ def _value(data: bytes, name: re.Match[bytes]) -> tuple[int, int, bytes] | None:
 
 
 def _element_end(data: bytes, name: re.Match[bytes]) -> int:
-    """Where the XML element that begins with `name` ends: before its closing tag; at the end of `data` where it has none."""
+    """Return where the XML element that begins with `name` ends: before its closing tag, or at the end of `data` where it has none."""
     if (empty := _EMPTY_ELEMENT.match(data, name.end())) is not None:
         return empty.end()
     closes = data.find(b"</" + name[0][1:], name.end())
@@ -105,7 +105,7 @@ def _element_end(data: bytes, name: re.Match[bytes]) -> int:
 
 
 def _nested_end(data: bytes, begin: int) -> int:
-    """The end of the list or object that begins there; the end of `data` where it does not end."""
+    """Return the end of the list or object that begins there; the end of `data` where it does not end."""
     depth = 0
     for part in _NESTED.finditer(data, begin):
         depth += bool(part["opens"]) - bool(part["closes"])

@@ -32,7 +32,7 @@ Host = Annotated[str, Field(pattern=r"^[^\s/]+$", examples=["127.0.0.1", "localh
 
 @dataclass(frozen=True, slots=True)
 class SettingsProblem:
-    """Settings that do not fit together: where to fix it (keys and indices, from the table that says so), what is wrong, what to do."""
+    """Settings that do not fit together: where to fix it (keys and indices, from the table that reports it), what is wrong, what to do."""
 
     where: Place
     what: str
@@ -40,17 +40,17 @@ class SettingsProblem:
 
 
 def between(check: Check) -> Check:
-    """Makes a method of a SettingsTable a check: it yields a SettingsProblem for each thing that does not fit together.
+    """Make a method of a SettingsTable a check, which yields a SettingsProblem for each thing that does not fit together.
 
-    Each kind of problem is a check of its own: of a table that is wrong elsewhere a check may ask only what is right, and ends where it
-    asks for more (AttributeError). Of tables in a list it takes those that `is_sound`.
+    Each kind of problem is a check of its own. In a table that is wrong elsewhere a check may use only right settings; it ends where it
+    uses another (AttributeError). Of tables in a list it takes those that `is_sound`.
     """
     setattr(check, _MARK, True)
     return check
 
 
 def unfit(what: str, hint: str) -> ValueError:
-    """For the validator of one setting to raise: what is wrong, and what to do."""
+    """Return an error for the validator of one setting to raise: what is wrong, and what to do."""
     return PydanticCustomError(UNFIT, _SAID, {"what": what, "hint": hint})
 
 
@@ -91,20 +91,20 @@ TrustedProxies = Annotated[tuple[str, ...], AfterValidator(_networks)]
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where a process listens: the setting that says which port (`where`), host and port. Port 0 is any free one."""
+    """Address where a process listens: the setting with the port (`where`), host and port. Port 0 is any free one."""
 
     where: Place
     host: str
     port: int
 
     def bars(self, other: ListenAddress) -> bool:
-        """Whether the two can not both be had."""
+        """Return whether the two addresses exclude each other."""
         one, two = (_SAME_HOST.get(door.host, door.host) for door in (self, other))
         return self.port == other.port != 0 and (one == two or bool(_EVERY_HOST & {one, two}))
 
 
 def barred(doors: Iterable[ListenAddress]) -> Iterator[SettingsProblem]:
-    """The problem with each of the doors whose port one before it has."""
+    """Yield a problem for each of the doors whose port an earlier one has."""
     before: list[ListenAddress] = []
     for door in doors:
         if first := next((one for one in before if one.bars(door)), None):
@@ -114,7 +114,7 @@ def barred(doors: Iterable[ListenAddress]) -> Iterator[SettingsProblem]:
 
 
 def repeated(tables: Iterable[SettingsTable], name: str) -> Iterator[tuple[int, Any]]:
-    """Of tables in a list, number and value of each setting `name` that a table before it has too. One that is wrong does not count."""
+    """Yield number and value of each setting `name`, of tables in a list, that an earlier table has too. Wrong values do not count."""
     seen = set[Any]()
     for number, table in enumerate(tables):
         if table.is_sound(name):
@@ -132,11 +132,11 @@ class SettingsTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     def is_sound(self, *names: str) -> bool:
-        """Whether these settings of the table are right: always, except while what is wrong in a configuration is being found."""
+        """Return whether these settings of the table are right: always, except while the problems of a configuration are being found."""
         return all(hasattr(self, name) for name in names)
 
     def problems(self) -> Iterator[SettingsProblem]:
-        """What does not fit together in this table, as far as what it holds is right."""
+        """Yield what does not fit together in this table, as far as its values are right."""
         for kind in reversed(type(self).__mro__):
             for check in vars(kind).values():
                 if isinstance(check, FunctionType) and hasattr(check, _MARK):

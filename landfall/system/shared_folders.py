@@ -35,7 +35,7 @@ def make_shared(folder: Path, group: str = "") -> None:
 
 
 def let_group_through(folder: Path, group: str) -> None:
-    """The group may pass through the folder to one inside; nothing else in it changes hands. Raises Misuse, OSError as `make_shared`."""
+    """Let the group pass through the folder to one inside; nothing else in it changes hands. Raises Misuse, OSError as `make_shared`."""
     status, group_id = folder.stat(), _group_id(group)
     if status.st_gid != group_id and not status.st_mode & stat.S_IXOTH:
         _change_group(folder, group, group_id)
@@ -50,7 +50,7 @@ def _check_closed(folder: Path) -> None:
 
 
 def _give(folder: Path, group: str) -> None:
-    """The folder itself comes last: where that has the group, all of it has."""
+    """Give the folder and its content to the group. The folder itself comes last: where it has the group, all of it has."""
     status, group_id = folder.stat(), _group_id(group)
     if status.st_gid == group_id and status.st_mode & stat.S_ISGID:
         return
@@ -63,7 +63,7 @@ def _give(folder: Path, group: str) -> None:
 
 
 def _inside(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Every file and folder below the folder, with its status; links are left out."""
+    """Yield every file and folder below the folder, with its status; links are left out."""
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(place, name)

@@ -32,18 +32,18 @@ class _ReadingCursor(sqlite3.Cursor):
 
 
 class ReadingConnection(sqlite3.Connection):
-    """A connection of `connect_to_read`. `is_still`: the database was not in use then, and what is written to it since is not seen."""
+    """Connection of `connect_to_read`. `is_still`: the database was not in use then, and later changes are not seen."""
 
     wait_s = 0.0
     _database: Path | None = None
     _seen: tuple[object, ...] = ()
 
     def cursor(self, factory: Any = _ReadingCursor) -> Any:
-        """Of a kind that waits for a writer, for `wait_s` at most."""
+        """Return a cursor that waits for a writer, for `wait_s` at most."""
         return super().cursor(factory)
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        """By such a cursor."""
+        """Execute `sql` by a cursor that waits for a writer."""
         return self.cursor().execute(sql, parameters)
 
     @property
@@ -52,24 +52,27 @@ class ReadingConnection(sqlite3.Connection):
         return self._database is not None
 
     def is_outdated(self) -> bool:
-        """Whether it is still, and a writer has come since, or has been. Costs a look at three files. Raises OSError."""
+        """Return whether it is still, and a writer has come since, or has been. Costs a look at three files. Raises OSError."""
         return self._database is not None and (is_in_use(self._database) or _state(self._database) != self._seen)
 
     def hold_still(self, database: Path, seen: tuple[object, ...]) -> None:
-        """What it reads is how `database` was when its files were as `seen`."""
+        """Mark it as reading `database` in the state of its files that is given as `seen`."""
         self._database, self._seen = database, seen
 
 
 def is_in_use(database: Path) -> bool:
-    """Whether the memory that readers and writers share is there: a writer runs, or was killed. Only then SQLite makes no file to read."""
+    """Return whether the memory that readers and writers share is there: a writer runs, or was killed.
+
+    Only then SQLite makes no file to read.
+    """
     return database.with_name(f"{database.name}-shm").exists()
 
 
 def connect_to_read(database: Path, timeout_s: float) -> ReadingConnection:
-    """A connection that reads all of `database`, writes nothing and leaves no file; usable from any thread, transactions begun by hand.
+    """Return a connection that reads all of `database`, writes nothing and leaves no file.
 
-    A database that is not in use is read as if it never changed, from a copy where it has a write-ahead log: it is to be opened again
-    once it `is_outdated`. Raises OSError, sqlite3.DatabaseError.
+    It is usable from any thread, with transactions begun by hand. A database that is not in use is read as if it never changed, from a
+    copy where it has a write-ahead log. Open it again once it `is_outdated`. Raises OSError, sqlite3.DatabaseError.
     """
     if is_in_use(database):
         return _connect(database, timeout_s)
@@ -99,18 +102,18 @@ def _connect_still(database: Path, timeout_s: float) -> ReadingConnection:
 
 
 def foreign_file(database: Path) -> Path | None:
-    """The first of the database's files that is another user's and that this process may not write; None if there is none."""
+    """Return the first of the database's files that is another user's and that this process may not write; None if there is none."""
     files = (database.with_name(f"{database.name}{suffix}") for suffix in ("", "-wal", "-shm"))
     return next((file for file in files if file.exists() and file.stat().st_uid != os.geteuid() and not os.access(file, os.W_OK)), None)
 
 
 def owner_of(file: Path) -> str:
-    """The name of the user that owns `file`, or its number. Raises OSError."""
+    """Return the name of the user that owns `file`, or its number. Raises OSError."""
     return user_name(file.stat().st_uid)
 
 
 def user_name(number: int) -> str:
-    """The name of a user, or its number where it has none."""
+    """Return the name of a user, or its number where it has none."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -125,7 +128,10 @@ def _connect(database: Path, timeout_s: float, option: str = "") -> ReadingConne
 
 
 def _state(database: Path) -> tuple[object, ...]:
-    """What differs once the database was written: its and its write-ahead log's file, length and time of change. Raises OSError."""
+    """Return values that differ once the database was written: file, length and time of change of it and of its write-ahead log.
+
+    Raises OSError.
+    """
     found: list[object] = []
     for file in (database, database.with_name(f"{database.name}-wal")):
         try:

@@ -7,8 +7,10 @@ from queue import Empty, SimpleQueue
 
 
 class Stop:
-    """Once set it stays set. Like threading.Event, but a signal handler may set it: an Event that is set in a handler while the same
-    thread waits for it can wait for its own lock for ever. `SimpleQueue.put` may be called anywhere, by its documentation.
+    """Flag that stays set once it is set. Like threading.Event, but a signal handler may set it.
+
+    An Event that is set in a handler while the same thread waits for it can wait for its own lock for ever. `SimpleQueue.put` may be
+    called anywhere, by its documentation.
     """
 
     def __init__(self) -> None:
@@ -16,16 +18,16 @@ class Stop:
         self._woken = SimpleQueue[None]()
 
     def set(self) -> None:
-        """All that wait go on."""
+        """Set the flag, and wake all that wait for it."""
         self._asked = True
         self._woken.put(None)
 
     def is_set(self) -> bool:
-        """Whether it was set."""
+        """Return whether it was set."""
         return self._asked
 
     def wait(self, timeout_s: float) -> bool:
-        """Returns once it is set, or after `timeout_s`; whether it is set."""
+        """Wait until it is set, or for `timeout_s`; return whether it is set."""
         if not self._asked:
             with suppress(Empty):
                 self._woken.get(timeout=timeout_s)

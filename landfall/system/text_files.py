@@ -22,11 +22,13 @@ def without_mark(data: Data) -> Data:
 
 
 def json_of(data: Data, kind: type[T]) -> T:
-    """The JSON that a person's program sent or saved, as a `kind`. Raises msgspec.MsgspecError for what is none."""
+    """Return the JSON that a person's program sent or saved, as a `kind`. Raises msgspec.MsgspecError for anything else."""
     return msgspec.json.decode(without_mark(data), type=kind)
 
 
 def typed_json(data: Data, kind: type[T]) -> T:
-    """The JSON that holds what a person typed, as a `kind`: its texts are composed (`streams.model.identifiers.composed`). Raises
-    msgspec.MsgspecError for what is none."""
+    """Return the JSON that a person typed, as a `kind`, with its texts composed (`streams.model.identifiers.composed`).
+
+    Raises msgspec.MsgspecError for anything else.
+    """
     return msgspec.convert(composed_value(json_of(data, dict[str, object]), TYPED_NESTING_MAX), type=kind)
