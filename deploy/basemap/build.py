@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 
 def decoded_arcs(topology: dict[str, Any]) -> list[list[Point]]:
-    """The arcs of a quantised TopoJSON topology as lists of (longitude, latitude) in degrees (TopoJSON 1.0, 2.1.3 and 2.1.4)."""
+    """Return the arcs of a quantised TopoJSON topology as lists of (longitude, latitude) in degrees (TopoJSON 1.0, 2.1.3 and 2.1.4)."""
     (scale_x, scale_y), (shift_x, shift_y) = topology["transform"]["scale"], topology["transform"]["translate"]
     arcs = []
     for arc in topology["arcs"]:
@@ -36,7 +36,7 @@ def decoded_arcs(topology: dict[str, Any]) -> list[list[Point]]:
 
 
 def ring(indexes: list[int], arcs: list[list[Point]]) -> list[Point]:
-    """One closed ring: its arcs joined, those with a negative index reversed."""
+    """Return one closed ring: its arcs joined, those with a negative index reversed."""
     points: list[Point] = []
     for index in indexes:
         arc = arcs[index] if index >= 0 else arcs[~index][::-1]
@@ -45,7 +45,7 @@ def ring(indexes: list[int], arcs: list[list[Point]]) -> list[Point]:
 
 
 def unwrapped(points: list[Point]) -> list[Point]:
-    """The ring with longitudes that run on past ±180 instead of jumping."""
+    """Return the ring with longitudes that run on past ±180 instead of jumping."""
     turned, turn = [points[0]], 0.0
     for (before, _), (now, latitude) in pairwise(points):
         turn += 360.0 if now - before < -180 else -360.0 if now - before > 180 else 0.0
@@ -54,19 +54,19 @@ def unwrapped(points: list[Point]) -> list[Point]:
 
 
 def split(points: list[Point]) -> BaseGeometry:
-    """The ring's area within ±180: whatever reaches beyond is cut there and moved round the globe."""
+    """Return the ring's area within ±180: the part beyond is cut there and moved round the globe."""
     area = make_valid(Polygon(unwrapped(points)))
     parts = [affinity.translate(area.intersection(box(-180 + turn, -90, 180 + turn, 90)), xoff=-turn) for turn in (-360, 0, 360)]
     return unary_union(parts)
 
 
 def area(rings: list[list[int]], arcs: list[list[Point]]) -> BaseGeometry:
-    """One polygon of the topology: its outer ring less its holes."""
+    """Return one polygon of the topology: its outer ring less its holes."""
     return split(ring(rings[0], arcs)).difference(unary_union([split(ring(hole, arcs)) for hole in rings[1:]]))
 
 
 def only_polygons(shape: BaseGeometry) -> MultiPolygon:
-    """The polygons of `shape`, without the lines and points that cutting leaves behind."""
+    """Return the polygons of `shape`, without the lines and points that cutting leaves behind."""
     return MultiPolygon([part for part in getattr(shape, "geoms", [shape]) if isinstance(part, Polygon)])
 
 

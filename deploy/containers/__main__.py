@@ -33,23 +33,23 @@ Heard = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Readers:
-    """The readers of headquarters' Kafka, by the fan-out's settings: its brokers, and each reader's password."""
+    """Readers of headquarters' Kafka, from the fan-out's settings: its brokers, and each reader's password."""
 
     brokers: str
     passwords: dict[str, str]
 
     @property
     def customers(self) -> list[str]:
-        """All but the fleet's own."""
+        """Customers among the readers: all readers but the fleet's own."""
         return sorted(self.passwords.keys() - {OPERATIONS})
 
     def topics(self) -> list[str]:
-        """Every Kafka topic there is to read."""
+        """Return every Kafka topic there is to read."""
         return [f"landfall.{name}" for name in (*SHARED, *(f"customers.{name}" for name in self.customers))]
 
 
 def main() -> int:
-    """Start, look, end."""
+    """Start the fleet, check it, stop it; return 0 when all checks held, else 1."""
     parser = argparse.ArgumentParser(prog="python3 -m deploy.containers", description=__doc__)
     parser.add_argument("--engine", help="the compose to use: docker compose, podman-compose")
     try:
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def look(compose: Compose) -> None:
-    """The whole of it. Raises Unwell; what was started is ended either way."""
+    """Start the fleet, run all checks, and stop it. Raises Unwell; the fleet is stopped either way."""
     os.environ.update({name: os.environ.get(name, usual) for name, usual in SMALL.items()})
     compose.show("build")
     try:
@@ -83,7 +83,7 @@ def look(compose: Compose) -> None:
 
 
 def until(what: str, within_s: float, lacks: Callable[[], str]) -> None:
-    """Waits until `lacks` names nothing more. Raises Unwell with what it still names in the end."""
+    """Wait until `lacks` names nothing more. Raises Unwell with what it still names in the end."""
     progress, deadline_s = Progress(what), time.monotonic() + within_s
     while True:
         try:
@@ -100,12 +100,12 @@ def until(what: str, within_s: float, lacks: Callable[[], str]) -> None:
 
 
 def unhealthy(compose: Compose) -> str:
-    """The services whose health check does not pass."""
+    """Return the services whose health check does not pass."""
     return ", ".join(service for service in health_checks() if not compose.is_healthy(service))
 
 
 def map_lacks() -> str:
-    """What an operator who opens the map would miss."""
+    """Return what is missing for an operator who opens the map; empty when nothing is."""
     ships = FleetApi(OPERATIONS).get("map")["ships"]
     unseen = [ship["name"] for ship in ships if ship["position"] is None]
     if len(ships) < 2 or unseen:
@@ -114,7 +114,7 @@ def map_lacks() -> str:
 
 
 def told_readers(compose: Compose) -> Readers:
-    """As the fan-out knows them."""
+    """Return the readers as the fan-out knows them."""
     told = tomllib.loads(compose.inside("fanout", "cat", "/fleet/settings/fanout/fanout.toml"))
     return Readers(told["kafka"]["brokers"], {one["username"]: one["password"] for one in told["readers"]})
 
@@ -126,7 +126,7 @@ def read(compose: Compose, readers: Readers, username: str) -> Heard:
 
 
 def alerts_lack(compose: Compose, readers: Readers) -> str:
-    """What is missing of the alerts in Kafka. Raises Unwell when operations is refused anything."""
+    """Return what is missing of the alerts in Kafka. Raises Unwell when operations is refused anything."""
     known = {alert["alert_id"] for alert in FleetApi(OPERATIONS).items("alerts")}
     if not known:
         clock = FleetApi(OPERATIONS).get("clock")["clock"]
@@ -139,7 +139,10 @@ def alerts_lack(compose: Compose, readers: Readers) -> str:
 
 
 def customer_lacks(compose: Compose, readers: Readers, customer: str) -> str:
-    """What is missing: its own records, or refusals of what is others'. Raises Unwell when it hears anything that it must not."""
+    """Return what is missing for a customer: its own records, or refusals of the records of others.
+
+    Raises Unwell when it receives anything that it must not.
+    """
     own = f"landfall.customers.{customer}"
     boxes = {item["number"] for item in FleetApi(customer).items("containers")}
     heard = read(compose, readers, customer)

@@ -35,29 +35,29 @@ class Compose:
         self._command = (*found.split(), "--project-name", PROJECT, "--file", str(ROOT / "docker-compose.yml"))
 
     def show(self, *words: str) -> None:
-        """Runs it, its words on the screen. Raises Unwell when it fails."""
+        """Run it, with its output on the screen. Raises Unwell when it fails."""
         if subprocess.run((*self._command, *words), cwd=ROOT, check=False).returncode:
             raise Unwell(f"`{' '.join(words)}` failed: its words are above")
 
     def inside(self, service: str, *command: str, told: str = "") -> str:
-        """What `command`, with `told` on its standard input, prints in the container of `service`. Raises Unwell when it fails."""
+        """Return what `command`, with `told` on its standard input, prints in the container of `service`. Raises Unwell when it fails."""
         done = self._asked("exec", "-T", service, *command, told=told)
         if done.returncode:
             raise Unwell(f"{service}: `{' '.join(command)[:80]}` ended with {done.returncode}: {done.stderr[-500:]}")
         return done.stdout
 
     def is_healthy(self, service: str) -> bool:
-        """Whether the health check of `service` says so now."""
+        """Return whether the health check of `service` passes now."""
         return self._asked("exec", "-T", service, *health_checks()[service]).returncode == 0
 
     def exit_codes(self) -> dict[str, int]:
-        """Of each container, by its service. One that runs has the code 0 too."""
+        """Return the exit code of each container, by its service. One that runs has the code 0 too."""
         told = self._asked("ps", *self._all, "--format", "json").stdout.strip()
         containers = json.loads(told) if told.startswith("[") else [json.loads(line) for line in told.splitlines()]
         return {_service(one): int(one["ExitCode"]) for one in containers}
 
     def logs(self, service: str) -> str:
-        """The end of what `service` has said."""
+        """Return the end of the log of `service`."""
         done = self._asked("logs", "--tail", "40", service)
         return done.stdout + done.stderr
 
@@ -66,13 +66,13 @@ class Compose:
 
 
 def services() -> Iterator[tuple[str, str]]:
-    """Each service, and what `docker-compose.yml` says of it."""
+    """Yield each service, and its text in `docker-compose.yml`."""
     text = (ROOT / "docker-compose.yml").read_text()
     return ((name, told) for name, told in _SERVICE.findall(text[text.index("\nservices:") :]) if "*process" in told)
 
 
 def health_checks() -> dict[str, Sequence[str]]:
-    """The health check of each service that has one: a command for its container."""
+    """Return the health check of each service that has one: a command for its container."""
     found = ((name, _HEALTH.search(told)) for name, told in services())
     return {name: [word.strip(' "') for word in health[1].split(",")] for name, health in found if health}
 

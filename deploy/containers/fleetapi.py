@@ -15,23 +15,23 @@ ANSWER_S_MAX = 30.0
 
 
 class FleetApi:
-    """One person's session. Every method raises OSError when the API does not answer, or with an error."""
+    """Session of one person. Every method raises OSError when the API does not answer, or with an error."""
 
     def __init__(self, username: str) -> None:
         form = urlencode({"username": username, "password": PASSWORD}).encode()
         self._token = _answer(Request(f"{ADDRESS}/api/token", form))["access_token"]
 
     def get(self, path: str) -> dict[str, Any]:
-        """What `GET /api/<path>` answers."""
+        """Return the answer of `GET /api/<path>`."""
         return _answer(Request(f"{ADDRESS}/api/{path}", headers=self._headers()))
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """What `POST /api/<path>` answers."""
+        """Return the answer of `POST /api/<path>`."""
         headers = self._headers() | {"Content-Type": "application/json"}
         return _answer(Request(f"{ADDRESS}/api/{path}", json.dumps(body).encode(), headers))
 
     def items(self, path: str) -> Iterator[dict[str, Any]]:
-        """Every item of a list, page after page."""
+        """Yield every item of a list, page after page."""
         cursor = None
         while True:
             found = self.get(f"{path}?" + urlencode({"limit": 500} | ({"cursor": cursor} if cursor else {})))
@@ -45,7 +45,7 @@ class FleetApi:
 
 
 def pages_answer() -> bool:
-    """Whether the pages are served."""
+    """Return whether the pages are served."""
     with urlopen(PAGES, timeout=ANSWER_S_MAX) as answer:
         return bool(answer.status == 200)
 

@@ -17,7 +17,7 @@ GB = 1_000_000_000
 
 
 def of_python() -> Iterator[str]:
-    """Problems of the Python that runs this."""
+    """Yield problems of the Python that runs this."""
     if sys.version_info < PYTHON_MIN:
         yield (
             f"Python {sys.version_info.major}.{sys.version_info.minor} is too old; {PYTHON_MIN[0]}.{PYTHON_MIN[1]} or newer is needed."
@@ -30,8 +30,11 @@ def of_python() -> Iterator[str]:
 
 
 def of_machine(disk_needed: bool, whole_fleet: bool) -> Iterator[str]:
-    """Problems of disk, memory and shell. Disk counts only when something is still to be installed, memory where the whole fleet is to
-    run: a ship's node takes less than 1 GB."""
+    """Yield problems of disk, memory and shell.
+
+    Disk counts only when something is still to be installed. Memory counts where the whole fleet is to run: a ship's node takes less than
+    1 GB.
+    """
     free_gb = shutil.disk_usage(ROOT).free / GB
     if disk_needed and free_gb < FREE_DISK_GB_MIN:
         yield (

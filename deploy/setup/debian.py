@@ -24,12 +24,12 @@ PROGRAMS = {
 
 
 def missing() -> list[str]:
-    """The packages whose programs are not on this machine."""
+    """Return the packages whose programs are not on this machine."""
     return [package for program, package in PROGRAMS.items() if not _is_here(program)]
 
 
 def problems() -> Iterator[str]:
-    """The one line to run, when packages are missing and may not be installed from here."""
+    """Yield the one line to run, when packages are missing and may not be installed from here."""
     if missing() and not _may_install():
         yield (
             f"The tests run against programs that are not on this machine: {', '.join(missing())}."

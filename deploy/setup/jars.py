@@ -92,7 +92,7 @@ def _java_command() -> Sequence[str]:
 
 
 def _trust_store(pem: bytes) -> bytes:
-    """The same certificates in the form that Java reads."""
+    """Return the same certificates in the form that Java reads."""
     certificates = [pkcs12.PKCS12Certificate(one, str(number).encode()) for number, one in enumerate(x509.load_pem_x509_certificates(pem))]
     return pkcs12.serialize_java_truststore(certificates, BestAvailableEncryption(TRUST_STORE_PASSWORD.encode()))
 

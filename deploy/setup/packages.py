@@ -59,7 +59,10 @@ def _make_environment() -> None:
 
 
 def _install(lock: Path) -> None:
-    """What builds first: a package that comes as source is built with it, so that nothing without a known hash is ever run."""
+    """Install the packages that build, then those of `lock`.
+
+    A package that comes as source is built with the former, so that nothing without a known hash is ever run.
+    """
     build_folder = CACHE / "tmp"
     build_folder.mkdir(parents=True, exist_ok=True)
     environ = {**os.environ, "TMPDIR": str(build_folder)}
@@ -78,7 +81,7 @@ def _install_landfall() -> None:
 
 
 def _environment_digest() -> str:
-    """An environment belongs to one Python and one folder: it can not be moved to another."""
+    """Return what an environment belongs to, one Python and one folder: it can not be moved to another."""
     base = Path(sys.base_prefix)
     return f"{sys.version_info.major}.{sys.version_info.minor} {base} {STAMPS}"
 

@@ -23,14 +23,14 @@ KAFKA_LOCK = ROOT / "deploy" / "kafka" / "jars.lock"
 
 
 def lock_of(purpose: str) -> Path:
-    """The lock of the packages that a machine for `purpose` has: a role, `run` (all roles), `demo` or `test`."""
+    """Return the lock of the packages that a machine for `purpose` has: a role, `run` (all roles), `demo` or `test`."""
     if purpose == "test":
         return TEST_LOCK
     return ROOT / f"requirements-{purpose}.lock" if purpose in ROLES else RUN_LOCK
 
 
 def stamps() -> dict[str, str]:
-    """What earlier runs finished: step → the digest of what it was made from. A new environment has none."""
+    """Return the steps that earlier runs finished: step → the digest of its inputs. A new environment has none."""
     try:
         finished: dict[str, str] = json.loads(STAMPS.read_text())
     except (OSError, ValueError):

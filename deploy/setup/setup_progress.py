@@ -76,7 +76,7 @@ def run(
 
 
 def _lines(output: IO[str] | None) -> Iterator[str]:
-    """The lines as they come, and an empty one for every second without any."""
+    """Yield the lines as they come, and an empty one for every second without any."""
     assert output is not None
     lines: queue.Queue[str | None] = queue.Queue()
 

@@ -38,14 +38,14 @@ KAFKA_INSIDE, KAFKA_OUTSIDE = 9095, 9092
 FANOUT_HEALTH, KAFKA_HEALTH = 8783, 8784
 KAFKA_SUPER_USER = "landfall"
 READER_PASSWORD = "landfall-demo"
-"""Of every Kafka reader: of a demo on this machine only."""
+"""Password of every Kafka reader: of a demo on this machine only."""
 PASSWORD_ROUNDS, SALT_BYTES = 101, 12
 
 
 def write_containers(folder: Path, story: PlayedStory) -> None:
-    """All settings, secrets and accounts lie below `folder`, as the containers see it. Written again they change nothing.
+    """Write all settings, secrets and accounts below `folder`, as the containers see it. Written again they change nothing.
 
-    Each process's settings lie in a folder of their own, the only one that its container mounts.
+    Each process's settings are in a folder of their own, the only one that its container mounts.
     """
     fleet = Fleet(folder, story, hosts={name: name for name in PROCESSES}, listen="0.0.0.0", brokers={SHIP_WITH_BROKER: MOSQUITTO})
     kept = Secrets(folder / SECRETS)
@@ -61,7 +61,7 @@ def write_containers(folder: Path, story: PlayedStory) -> None:
 
 
 def kafka_settings(fleet: Fleet, kept: Secrets) -> Table:
-    """Headquarters' Kafka: one door for the other containers, one for clients on this machine."""
+    """Return the settings of headquarters' Kafka: one door for the other containers, one for clients on this machine."""
     inside = {"host": fleet.listen, "port": KAFKA_INSIDE, "advertised": f"{fleet.host('kafka')}:{KAFKA_INSIDE}"}
     outside = {"host": fleet.listen, "port": KAFKA_OUTSIDE, "advertised": f"localhost:{KAFKA_OUTSIDE}"}
     return {
@@ -76,7 +76,7 @@ def kafka_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def fanout_settings(fleet: Fleet, kept: Secrets) -> Table:
-    """Headquarters' log into Kafka: operations may read all, a customer its own stream."""
+    """Return the settings of the fan-out from headquarters' log to Kafka: operations may read all, a customer its own stream."""
     customers = {one.id: [f"customers/{one.id}"] for one in (DUCKWORKS, KANTO, MERLION, SOUTHERN)}
     readers = {"operations": ["alerts", "events", "ships", "containers", "customers/*"], **customers}
     return {
@@ -90,8 +90,11 @@ def fanout_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def write_mosquitto(fleet: Fleet, kept: Secrets) -> None:
-    """Who may log in at the ship's Mosquitto, and to do what: its gateways publish readings and its own reports, its node subscribes. All
-    else the broker drops: it costs the node nothing, and nobody there can speak for a node, or ask anything of devices."""
+    """Write who may log in at the ship's Mosquitto, and to do what.
+
+    The ship's gateways publish readings and their own reports, and its node subscribes. The broker drops everything else: it costs the
+    node nothing, and no client there can speak for a node, or request anything of devices.
+    """
     folder = fleet.settings_folder / "mosquitto"
     folder.mkdir(parents=True, exist_ok=True)
     logins = {GATEWAY_USER: kept.of(f"gateways of {SHIP_WITH_BROKER}"), SHIP_WITH_BROKER: kept.of(f"{SHIP_WITH_BROKER} at its broker")}
@@ -103,7 +106,10 @@ def write_mosquitto(fleet: Fleet, kept: Secrets) -> None:
 
 
 def mosquitto_password(password: str, name: str) -> str:
-    """As `mosquitto_passwd` writes it (PBKDF2 with SHA-512). The salt comes from password and name, so that it is the same each time."""
+    """Return the password as `mosquitto_passwd` writes it (PBKDF2 with SHA-512).
+
+    The salt comes from password and name, so that it is the same each time.
+    """
     salt = hashlib.sha256(f"{name} {password}".encode()).digest()[:SALT_BYTES]
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, PASSWORD_ROUNDS)
     return f"$7${PASSWORD_ROUNDS}${b64encode(salt).decode()}${b64encode(digest).decode()}"

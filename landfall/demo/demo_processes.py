@@ -69,7 +69,10 @@ class Supervisor:
             )
 
     def wait_healthy(self, program: Program) -> float:
-        """Seconds until `program` answered its health check. Raises RetryLater with the end of its log when it died or took too long."""
+        """Wait until `program` answers its health check; return the seconds it took.
+
+        Raises RetryLater with the end of its log when it died or took too long.
+        """
         began = time.monotonic()
         while time.monotonic() - began < HEALTHY_WITHIN_S:
             if self.stopping.is_set():
@@ -128,14 +131,14 @@ class Supervisor:
             del self.running[name]
 
     def tail(self, name: str) -> str:
-        """The last lines of a program's log."""
+        """Return the last lines of a program's log."""
         path = self.logs / f"{name}.log"
         lines = path.read_text(errors="replace").splitlines() if path.exists() else []
         return "\n".join(f"    {line}" for line in lines[-LOG_TAIL_LINES:])
 
 
 def healthy(url: str) -> bool:
-    """Whether `url` answers 200 within two seconds."""
+    """Return whether `url` answers 200 within two seconds."""
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
             return bool(answer.status == 200)

@@ -32,7 +32,7 @@ class Secrets:
                 raise Corrupt(f"{path} holds no secrets: {problem}", hint="start again with --fresh", code="secrets_unreadable") from None
 
     def of(self, name: str) -> str:
-        """The secret of this name, made on first use."""
+        """Return the secret of this name, made on first use."""
         if name not in self._known:
             self._known[name] = secrets.token_urlsafe(TOKEN_BYTES)
         return self._known[name]

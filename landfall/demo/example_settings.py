@@ -15,7 +15,7 @@ RATES_BIT_S = {"satellite": 128_000, "port": 8_000_000}
 
 
 def write_example_ship(folder: Path) -> Path:
-    """The settings of that ship in a file of `folder`, with secrets made for it alone and rates of links; returns the file."""
+    """Write the settings of that ship, with secrets made for it alone and rates of links, to a file of `folder`; return the file."""
     fleet = Fleet(folder)
     table = ship_settings(fleet, Secrets(folder / SECRETS, fresh=True), next(iter(SHIP_NODES)))
     links = table["node"].setdefault("links", {})

@@ -50,7 +50,7 @@ Table = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Which port each process listens on, by name of the node or process."""
+    """Port on which each process listens, by name of the node or process."""
 
     node: Mapping[str, int] = field(default_factory=lambda: dict(local_ports.DOORS))
     mqtt: Mapping[str, int] = field(default_factory=lambda: dict(local_ports.MQTT))
@@ -62,20 +62,23 @@ class Doors:
 
     @classmethod
     def beginning_at(cls, first: int) -> Doors:
-        """As many ports in a row, the pages' first."""
+        """Return as many ports in a row as are needed, the pages' first."""
         port = itertools.count(first)
         pages = next(port)
         node, mqtt = ({name: next(port) for name in usual} for usual in (local_ports.DOORS, local_ports.MQTT))
         return cls(node, mqtt, api=next(port), analytics=next(port), projector=next(port), clock=next(port), pages=pages)
 
     def all(self) -> tuple[int, ...]:
-        """Every one of them."""
+        """Return all ports."""
         return (*self.node.values(), *self.mqtt.values(), self.api, self.analytics, self.projector, self.clock, self.pages)
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedStory:
-    """What is played: the seed, how many boxes, how often they report, how fast. `boxes` and `cadence` belong to a folder for good."""
+    """Parameters of the story: its seed, the number of boxes, how often they report, and its speed.
+
+    `boxes` and `cadence` belong to a folder for good.
+    """
 
     seed: int = 1
     boxes: int = 2_000
@@ -99,45 +102,45 @@ class Fleet:
     brokers: Mapping[str, str] = field(default_factory=dict)
 
     def host(self, name: str) -> str:
-        """Where others find the process `name`."""
+        """Return the host at which others find the process `name`."""
         return self.hosts.get(name, "127.0.0.1")
 
     def node_url(self, node: str) -> str:
-        """The HTTP door of a node."""
+        """Return the URL of a node's HTTP door."""
         return f"http://{self.host(node)}:{self.doors.node[node]}"
 
     def link_url(self, node: str, other: str) -> str:
-        """Where `node` dials `other` to sync."""
+        """Return the URL at which `node` dials `other` to sync."""
         return self.node_url(other)
 
     def mqtt_door(self, node: str) -> tuple[str, int]:
-        """Host and port that the node's sensors publish to."""
+        """Return host and port that the node's sensors publish to."""
         host, _, port = self.brokers.get(node, f"{self.host(node)}:{self.doors.mqtt[node]}").partition(":")
         return host, int(port)
 
     @property
     def clock_url(self) -> str:
-        """The URL of the fleet's time."""
+        """URL of the fleet's time."""
         return f"http://{self.host(SIM)}:{self.doors.clock}/clock"
 
     @property
     def control_url(self) -> str:
-        """Where the story is started, paused, sped up and made to jump."""
+        """URL at which the story is started, paused, sped up and made to jump."""
         return f"http://{self.host(SIM)}:{self.doors.clock}/control"
 
     @property
     def api_url(self) -> str:
-        """Headquarters' API."""
+        """URL of headquarters' API."""
         return f"http://{self.host('api')}:{self.doors.api}"
 
     @property
     def pages_url(self) -> str:
-        """Where a person looks."""
+        """URL of the pages, for people."""
         return f"http://{self.host('dashboards')}:{self.doors.pages}"
 
     @property
     def settings_folder(self) -> Path:
-        """Where the settings files lie."""
+        """Folder of the settings files."""
         return self.folder / "settings"
 
 
@@ -155,7 +158,7 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
 
 
 def settings_tables(fleet: Fleet, kept: Secrets) -> dict[str, Table]:
-    """The settings of every process and of `landfall sim replay`, by name. Each node has its key afterwards."""
+    """Return the settings of every process and of `landfall sim replay`, by name. Each node has its key afterwards."""
     return {
         **{node: ship_settings(fleet, kept, node) for node in SHIP_NODES},
         **{node: port_settings(fleet, kept, node) for node in (HQ, *QUAYS)},
@@ -169,8 +172,11 @@ def settings_tables(fleet: Fleet, kept: Secrets) -> dict[str, Table]:
 
 
 def write_credentials(fleet: Fleet, kept: Secrets) -> None:
-    """Write which nodes may come to each node and which gateways may publish there, what each process may do at headquarters', and who may
-    log in at the ships' consoles. Again: nothing changes."""
+    """Write the credentials of nodes, gateways, processes at headquarters, and people. Again: nothing changes.
+
+    They say which nodes may connect to each node and which gateways may publish there, what each process may do at headquarters', and who
+    may log in at the ships' consoles.
+    """
     for node in (HQ, *QUAYS, *SHIP_NODES):
         tokens = {other: kept.of(f"{other} to {node}") for other in strangers(node)}
         peers = [Credential.of_token(f"node:{other}", {"replicate": ("*",)}, token) for other, token in tokens.items()]
@@ -186,7 +192,8 @@ def write_credentials(fleet: Fleet, kept: Secrets) -> None:
 
 
 def programs(fleet: Fleet, files: Mapping[str, Path]) -> list[Program]:
-    """The demo's processes in the order they start: the clock first, then who takes readings, then headquarters, then the pages."""
+    """Return the demo's processes in the order they start: the clock first, then those that take readings, then headquarters, then the
+    pages."""
 
     def program(name: str, words: tuple[str, ...], port: int, purpose: str) -> Program:
         rank = RANK_HQ if name == HQ else RANK_NODE if name in doors.node else RANK_USER
@@ -206,7 +213,7 @@ def programs(fleet: Fleet, files: Mapping[str, Path]) -> list[Program]:
 
 
 def places() -> Table:
-    """Node name → where its sensors are."""
+    """Return the place of each node's sensors, by node name."""
     return {
         **{node: f"ship/{ship.imo}" for node, ship in SHIP_NODES.items()},
         **{node: f"quay/{locode}" for node, locode in QUAYS.items()},
@@ -214,25 +221,25 @@ def places() -> Table:
 
 
 def gateways_may_publish(node: str) -> tuple[str, ...]:
-    """The MQTT topic filters of the gateways at this node."""
+    """Return the MQTT topic filters of the gateways at this node."""
     return gateway_filters(SHIP_NODES[node].imo if node in SHIP_NODES else "")
 
 
 def what(node: str) -> tuple[str, str]:
-    """The role and the identity of a node."""
+    """Return the role and the identity of a node."""
     if node in SHIP_NODES:
         return "ship", SHIP_NODES[node].imo
     return ("hq", "USLAX") if node == HQ else ("port", QUAYS[node])
 
 
 def strangers(node: str) -> list[str]:
-    """The nodes that `node` knows: all, but no ship knows another."""
+    """Return the nodes that `node` knows: all, but no ship knows another."""
     others = (HQ, *QUAYS) if node in SHIP_NODES else (HQ, *QUAYS, *SHIP_NODES)
     return [other for other in others if other != node]
 
 
 def node_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
-    """What every node has: its name and role, its folder and door, whom it knows."""
+    """Return the settings that every node has: its name and role, its folder and door, the nodes it knows."""
     role, identity = what(node)
     return {
         "node": node,
@@ -247,19 +254,19 @@ def node_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
 
 
 def known(fleet: Fleet, other: str) -> Table:
-    """How `node` knows `other`, and the key it signs with, which is made when there is none yet."""
+    """Return how a node knows `other`, with the key that `other` signs with; make the key when there is none yet."""
     role, identity = what(other)
     keys = [public_key(fleet.folder / other)]
     return {"node": other, "role": role, "identity": identity, "keys": keys}
 
 
 def address(fleet: Fleet, kept: Secrets, node: str, other: str, link: str) -> Table:
-    """How `node` reaches `other`."""
+    """Return how `node` reaches `other`."""
     return {"node": other, "url": fleet.link_url(node, other), "link": link, "token": kept.of(f"{node} to {other}")}
 
 
 def intake_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
-    """The node's own MQTT door; or a subscription, with a login of the node's own, at its broker."""
+    """Return the node's own MQTT door; or a subscription, with a login of the node's own, at its broker."""
     if node in fleet.brokers:
         host, port = fleet.mqtt_door(node)
         return {"broker": {"host": host, "port": port, "client_id": node, "username": node, "password": kept.of(f"{node} at its broker")}}
@@ -267,7 +274,11 @@ def intake_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
 
 
 def ship_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
-    """A ship's node: its gateways, the ports where it may lie, headquarters for the satellite, and the habits of the story's sensors."""
+    """Return the settings of a ship's node.
+
+    They contain its gateways, the ports where it may lie, headquarters for the satellite, and the reporting intervals of the story's
+    sensors.
+    """
     calls = [
         {
             **shore_node(fleet, kept, node, port),
@@ -291,12 +302,12 @@ def ship_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
 
 
 def shore_node(fleet: Fleet, kept: Secrets, node: str, other: str) -> Table:
-    """How the ship `node` reaches a node ashore."""
+    """Return how the ship `node` reaches a node ashore."""
     return {"node": other, "url": fleet.link_url(node, other), "token": kept.of(f"{node} to {other}")}
 
 
 def port_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
-    """A port's node, or headquarters': who it dials, and a quay's gateways."""
+    """Return the settings of a port's node, or headquarters': the nodes it dials, and a quay's gateways."""
     dialled = QUAYS if node == HQ else [target for source, target in RING if source == node]
     settings = node_settings(fleet, kept, node)
     settings["peers"] = [address(fleet, kept, node, other, "lan") for other in dialled]
@@ -307,7 +318,7 @@ def port_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
 
 
 def told_through_hq(fleet: Fleet, kept: Secrets, process: str) -> Table:
-    """Where a process next to headquarters' node reports on itself, by which token of its own, and whose time it uses."""
+    """Return where a process next to headquarters' node reports on itself, its own token for that, and whose time it uses."""
     return {"door": fleet.node_url(HQ), "token": kept.of(f"{process} at {HQ}"), "clock": fleet.clock_url}
 
 
@@ -338,7 +349,7 @@ def projector_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def api_settings(fleet: Fleet, kept: Secrets) -> Table:
-    """The API over the serving database."""
+    """Return the settings of the API over the serving database."""
     return {
         "database_url": database_url(fleet),
         "accounts": str(accounts_file(fleet)),
@@ -355,7 +366,7 @@ def api_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def dashboards_settings(fleet: Fleet, kept: Secrets) -> Table:
-    """The pages over the API."""
+    """Return the settings of the pages over the API."""
     return {
         "api_url": fleet.api_url,
         "api_token": kept.of("pages at the API"),
@@ -366,7 +377,7 @@ def dashboards_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
-    """The simulator: its sensors' doors, the clerk's login, the story."""
+    """Return the settings of the simulator: its sensors' doors, the clerk's login, the story."""
     return {
         "data": str(fleet.folder / "sim"),
         "intakes": [sensors_door(fleet, kept, node) for node in places()],
@@ -388,16 +399,16 @@ def replay_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def sensors_door(fleet: Fleet, kept: Secrets, node: str) -> Table:
-    """Where the node's sensors publish, and their login."""
+    """Return where the node's sensors publish, and their login."""
     host, port = fleet.mqtt_door(node)
     return {"at": places()[node], "host": host, "port": port, "username": GATEWAY_USER, "password": kept.of(f"gateways of {node}")}
 
 
 def database_url(fleet: Fleet) -> str:
-    """The serving database: a file of the demo's own, unless the fleet names another."""
+    """Return the URL of the serving database: a file of the demo's own, unless the fleet names another."""
     return fleet.database_url or file_address(fleet.folder / "serving" / "serving.db")
 
 
 def accounts_file(fleet: Fleet) -> Path:
-    """The accounts, apart from the serving database."""
+    """Return the file of the accounts, which is apart from the serving database."""
     return fleet.folder / "api" / "accounts.db"

@@ -21,12 +21,12 @@ ALL = (*DOORS.values(), *MQTT.values(), API, ANALYTICS, PROJECTOR, CLOCK, PAGES)
 
 
 def wanted(first: int | None) -> Sequence[int]:
-    """Every port a demo listens on: the usual ones, or as many in a row from `first` on."""
+    """Return every port a demo listens on: the usual ones, or as many in a row from `first` on."""
     return ALL if first is None else range(first, first + len(ALL))
 
 
 def in_use(ports: Iterable[int]) -> Iterator[str]:
-    """A sentence, with what to do, for each port on this machine that another process listens on."""
+    """Yield a sentence, with what to do, for each port on this machine that another process listens on."""
     for port in ports:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

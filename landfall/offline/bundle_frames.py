@@ -63,7 +63,7 @@ class FrameWriter:
         self._numbers = 0
 
     def write(self, message: Message) -> None:
-        """One more frame. Raises OSError as the file does."""
+        """Write one more frame. Raises OSError as the file does."""
         about = _ABOUT.pack(MAGIC, self._cipher is not None, self._id, self._numbers, self._public)
         told = encode(message)
         body = self._key.public + self._key.sign(_TITLE + about + told) + told
@@ -75,10 +75,10 @@ class FrameWriter:
 
 
 def read_frames(file: BinaryIO, opening: OpeningKey | None) -> Iterator[SignedMessage | Damaged]:
-    """Every frame of the file, in its order, and every stretch of it that is none. Holds one frame at a time.
+    """Yield every frame of the file, in its order, and every stretch of it that is no frame. Holds one frame at a time.
 
-    Anybody can write heads, each of which claims what follows for its body: bodies that are not what their heads say are read for at most
-    TORN_SIZES_MAX times the file's size, and what comes then is one stretch. So any file costs what is in proportion to its size.
+    Anybody can write heads, each of which claims what follows for its body. Bodies that do not match their heads are read for at most
+    TORN_SIZES_MAX times the file's size; the rest is then one stretch. So the cost of any file is in proportion to its size.
     """
     ciphers: dict[bytes, Cipher] = {}
     size = file.seek(0, os.SEEK_END)
@@ -112,7 +112,8 @@ class _Torn(Corrupt):
 
 
 def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[bytes, Cipher]) -> SignedMessage:
-    """Raises _Torn for damage, Corrupt for a body that is not for this node or does not read, NotAllowed for a wrong signature."""
+    """Return the message of a frame. Raises _Torn for damage, Corrupt for a body not for this node or unreadable, NotAllowed for a wrong
+    signature."""
     about, (_, sealed, id_, number, public) = head[: _ABOUT.size], _ABOUT.unpack_from(head)
     if _SIZED.unpack_from(head, _ABOUT.size)[1] != digest(body):
         raise _Torn("its bytes are not those that were written")
@@ -131,7 +132,7 @@ def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[
 
 
 def _body_bytes(head: bytes) -> int | None:
-    """The length of the body that follows; None when these bytes are no head."""
+    """Return the length of the body that follows; None when these bytes are no head."""
     if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
         return None
     checked = HEAD_BYTES - _CHECKSUM.size
@@ -142,7 +143,8 @@ def _body_bytes(head: bytes) -> int | None:
 
 
 def _next_head(file: BinaryIO, at: int) -> int:
-    """Where the next frame begins at or after `at`; the end of the file when there is none. Reads little more than it passes over."""
+    """Return where the next frame begins at or after `at`; the end of the file when there is none. Reads little more than it passes
+    over."""
     wanted = _SEARCH_BYTES_MIN
     while True:
         file.seek(at)

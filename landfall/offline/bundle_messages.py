@@ -67,12 +67,12 @@ _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
-    """The bytes of `message`."""
+    """Return the bytes of `message`."""
     return msgspec.msgpack.encode(message)
 
 
 def decode(data: bytes) -> Message:
-    """The message `encode` wrote. Raises Corrupt for all else."""
+    """Return the message that `encode` wrote. Raises Corrupt for anything else."""
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:

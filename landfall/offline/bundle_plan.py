@@ -32,7 +32,7 @@ _TITLE = "position 1"
 
 @dataclass(frozen=True, slots=True)
 class BundlePlan:
-    """Of one (stream, origin): the offsets to carry, and those that will never come, by reason."""
+    """Plan for one (stream, origin): the offsets to carry, and those that will never come, by reason."""
 
     key: Key
     held: RangeSet
@@ -40,13 +40,13 @@ class BundlePlan:
 
 
 def position_file(log: LogReader, node: str) -> bytes:
-    """What `node`, whose log this is, needs no more; as JSON."""
+    """Return as JSON what `node`, whose log this is, needs no more."""
     settled = {stream: {str(origin): list(one.settled()) for origin, one in log.ledger(stream).items()} for stream in log.streams()}
     return msgspec.json.format(msgspec.json.encode(PositionFile(_TITLE, node, settled)), indent=1)
 
 
 def read_position_file(data: bytes, receiver: str) -> Settled:
-    """What `receiver` needs no more, by its own word. Raises Misuse when the file is none, or another node's."""
+    """Return what `receiver` needs no more, by its own report. Raises Misuse when the file is none, or another node's."""
     hint = "`landfall sync position` writes it, at the receiver"
     try:
         told = json_of(data, PositionFile)
@@ -65,7 +65,8 @@ def read_position_file(data: bytes, receiver: str) -> Settled:
 
 
 def wanted(log: LogReader, terms: Terms, settled: Settled) -> Iterator[BundlePlan]:
-    """What `terms.other` may have of this log and lacks, the most urgent streams first, what was signed of them before they come."""
+    """Yield what `terms.other` may have of this log and lacks, the most urgent streams first, with the heads signed for a stream before
+    it."""
     for stream in sorted(log.streams(), key=lambda stream: (terms.lane(stream), not stream.endswith(HEADS), stream)):
         ledger: Ledger = log.ledger(stream)
         for origin, one in sorted(ledger.items()):

@@ -30,27 +30,30 @@ class Lost:
 
 
 class AdmittingLog(Protocol):
-    """The node's log, as files are taken into it."""
+    """Log of the node, into which files are read."""
 
     def admit(self, blocks: list[bytes], bringer: str) -> int:
-        """All of them, from a file that the node `bringer` wrote, durable, or none; how many records were new. Raises Misuse for a block
-        the log does not take.
+        """Admit all of the blocks, durably, or none; return how many records were new. The node `bringer` wrote the file.
+
+        Raises Misuse for a block the log does not take.
         """
         ...
 
     def declare_gone(self, lost: Lost) -> None:
-        """Noted, durable."""
+        """Record these offsets as gone, durably."""
         ...
 
     def held_end(self, key: Key) -> int:
-        """One past the last record that is held of `key`; 0 when none is."""
+        """Return one past the last record that is held of `key`; 0 when none is."""
         ...
 
 
 @dataclass(slots=True)
 class Taken:
-    """What came of a file. `problems`: sentences on what was damaged or not believed, each once, the first PROBLEMS_MAX; `problems_untold`:
-    how many came after those. `missing`: what it was to carry and did not bring.
+    """Outcome of reading a file.
+
+    `problems`: sentences on what was damaged or not believed, each once, the first PROBLEMS_MAX. `problems_untold`: the number of
+    problems after those. `missing`: the offsets that the file was to carry and did not bring.
     """
 
     blocks: int = 0
@@ -119,8 +122,11 @@ class BundleReader:
                 self._ended = True
 
     def _declare_below_held(self, node: str, lost: Lost) -> None:
-        """A relay's word, as a session takes it (`streams/replication/deletion_claims.py`): not of what nobody has shown to have been
-        written."""
+        """Declare gone what a relay claims, as a session does (`streams/replication/deletion_claims.py`), below the end of the held
+        records.
+
+        Offsets that nobody has shown to have been written are not declared gone.
+        """
         end = self._log.held_end(lost.key)
         if below := lost.ranges.within(0, end):
             self._log.declare_gone(Lost(lost.key, lost.reason, below))

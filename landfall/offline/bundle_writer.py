@@ -20,7 +20,7 @@ Load = Callable[[str, Origin, int, int], Loaded | None]
 
 @dataclass(slots=True)
 class BundleContents:
-    """What went into a file, and what was to and could not be read."""
+    """Content of a written file, and the offsets that were to go into it and could not be read."""
 
     blocks: int = 0
     records: int = 0
@@ -28,7 +28,10 @@ class BundleContents:
 
 
 def write(writer: FrameWriter, about: Contents, plan: Sequence[BundlePlan], load: Load) -> BundleContents:
-    """All of `plan`, a block in memory at a time. `about` says from whom to whom; its list is made here. Raises OSError."""
+    """Write all of `plan`, with one block in memory at a time, and return what was written. Raises OSError.
+
+    `about`: who writes the file and for whom; its list is made here.
+    """
     for contents in _contents(about, plan):
         writer.write(contents)
     for one in plan:

@@ -18,7 +18,7 @@ _INFO = b"landfall stick 1"
 
 
 class OpeningKey:
-    """The private key of the recipient of sealed files. Never printed, never in the log."""
+    """Private key of the recipient of sealed files. It is never printed, and never in the log."""
 
     def __init__(self, key: X25519PrivateKey) -> None:
         self._key = key
@@ -26,12 +26,12 @@ class OpeningKey:
 
     @classmethod
     def made(cls) -> OpeningKey:
-        """A new key, from the operating system's randomness."""
+        """Return a new key, from the operating system's randomness."""
         return cls(X25519PrivateKey.generate())
 
     @classmethod
     def from_pem(cls, pem: bytes) -> OpeningKey:
-        """The key that `to_pem` wrote. Raises Misuse for anything else."""
+        """Return the key that `to_pem` wrote. Raises Misuse for anything else."""
         try:
             key = serialization.load_pem_private_key(pem, None)
         except (ValueError, TypeError) as problem:
@@ -43,27 +43,27 @@ class OpeningKey:
         return cls(key)
 
     def to_pem(self) -> bytes:
-        """PKCS #8, unencrypted: the file's rights protect it."""
+        """Return the key as PKCS #8, unencrypted: the file's rights protect it."""
         return self._key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
     def cipher(self, other: bytes, salt: bytes) -> Cipher:
-        """The cipher of the file whose own key is `other`. Raises Corrupt when that is no key."""
+        """Return the cipher of the file whose own key is `other`. Raises Corrupt when that is no key."""
         return Cipher(_shared(self._key, other), salt, other + self.public)
 
 
 class Cipher:
-    """Seals and opens the frames of one file. A number is used once."""
+    """Cipher that seals and opens the frames of one file. A number is used once."""
 
     def __init__(self, shared: bytes, salt: bytes, keys: bytes) -> None:
         derived = HKDF(algorithm=hashes.SHA256(), length=32, salt=salt, info=_INFO + keys).derive(shared)
         self._aead = ChaCha20Poly1305(derived)
 
     def seal(self, number: int, head: bytes, message: bytes) -> bytes:
-        """`message`, for nobody else's eyes, bound to its frame's head."""
+        """Return `message` encrypted and bound to its frame's head."""
         return self._aead.encrypt(_nonce(number), message, head)
 
     def open(self, number: int, head: bytes, sealed: bytes) -> bytes:
-        """What was sealed. Raises Corrupt when it was for another key, or one byte is not as it was."""
+        """Return the message that was sealed. Raises Corrupt when it was for another key, or one byte is not as it was."""
         try:
             return self._aead.decrypt(_nonce(number), sealed, head)
         except InvalidTag as problem:
@@ -71,19 +71,22 @@ class Cipher:
 
 
 def sealing_for(receiver: bytes, salt: bytes) -> tuple[bytes, Cipher]:
-    """A file's own public key, which goes along, and the cipher that only `receiver` can undo: the private half is forgotten here."""
+    """Return a file's own public key, which goes along, and the cipher that only `receiver` can open.
+
+    The private half is dropped here.
+    """
     key = X25519PrivateKey.generate()
     public = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     return public, Cipher(_shared(key, receiver), salt, public + receiver)
 
 
 def opening_key_text(public: bytes) -> str:
-    """A receiver's public key as people pass it on: `x25519:` and 43 characters."""
+    """Return a receiver's public key as people pass it on: `x25519:` and 43 characters."""
     return _PREFIX + to_text(public)
 
 
 def opening_key_from_text(text: str) -> bytes:
-    """The public key written so. Raises Misuse."""
+    """Return the public key that `opening_key_text` wrote. Raises Misuse for anything else."""
     try:
         public = from_text(text.strip().removeprefix(_PREFIX)) if text.strip().startswith(_PREFIX) else b""
     except ValueError:

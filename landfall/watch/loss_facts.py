@@ -26,8 +26,11 @@ Unread = Callable[[object, ValueError], None]
 
 
 class LossAlerts:
-    """The alerts of losses in `log` as they stand after `catch_up`. `own`: the nodes whose records alone count; None: everyone's. `unread`
-    hears of each record that does not read, or of which no report can be drafted. Not for several threads at once."""
+    """Alerts of losses in `log`, as of the last `catch_up`. Not for several threads at once.
+
+    `own`: the nodes whose records alone count; None: everyone's. `unread` is called with each record that does not read, or of which no
+    report can be drafted.
+    """
 
     def __init__(
         self, log: Callable[[], LogReader], own: Collection[str] | None = None, unread: Unread = lambda which, problem: None
@@ -37,7 +40,7 @@ class LossAlerts:
         self._book = AlertBook()
 
     def catch_up(self) -> None:
-        """Takes in what is new. Raises as `LogReader.run`."""
+        """Read the new records. Raises as `LogReader.run`."""
         self._news = self._news or Bodies(self._log(), ALERTS, own=self._own, unread=self._unread)
         for topic, body in self._news.news():
             try:
@@ -49,15 +52,15 @@ class LossAlerts:
                 self._book.learn(topic, msgspec.to_builtins(alert))
 
     def incidents(self) -> list[AlertStanding]:
-        """The alert of each incident."""
+        """Return the alert of each incident."""
         return [one for one in self._book.standing() if one.body["rule"] == "incident"]
 
     def incident(self, incident_id: str) -> AlertStanding | None:
-        """The alert of this incident, or None."""
+        """Return the alert of this incident, or None."""
         return next((one for one in self.incidents() if one.body["incident_id"] == incident_id), None)
 
     def bare_facts(self, ship: str, incident: AlertStanding, now_at_ms: int) -> Facts:
-        """The facts that make the news, without what the ship's sensors and papers add."""
+        """Return the facts of the incident itself, without those from the ship's sensors and papers."""
         boxes = [one for one in self._book.standing() if one.body["incident_id"] == incident.body["incident_id"] and one is not incident]
         return Facts(
             ship=ship,
@@ -72,8 +75,10 @@ class LossAlerts:
 
 
 def full_facts(log: LogReader, bare: Facts, registry: Registry, muster: Mapping[str, Any] | None) -> Facts:
-    """These facts with papers and muster, with what the ship's sensors said around the incident and say now, and where the boxes may be by
-    that. Raises as `log` does."""
+    """Return these facts with papers, muster and sensor readings, and the places where the boxes may be by these. Raises as `log` does.
+
+    The readings are those of the ship's sensors around the incident and now.
+    """
     began, ended = bare.span["from_at_ms"], bare.span["until_at_ms"]
     since, until = began - READ_WITHIN_MS, ended + 1
     here = f"{bare.ship}.location"
@@ -95,7 +100,7 @@ def full_facts(log: LogReader, bare: Facts, registry: Registry, muster: Mapping[
 
 
 def _reportable(alert: AlertBody) -> AlertBody:
-    """`alert`, when a report can be drafted from it. Raises BadEntry for an incident that lacks what every incident has."""
+    """Return `alert`, when a report can be drafted from it. Raises BadEntry for an incident that lacks what every incident has."""
     cluster, position = alert.incident, alert.position
     timed = cluster is not None and cluster.from_at_ms is not None and cluster.until_at_ms is not None
     if alert.rule == "incident" and (alert.incident_id is None or not timed or (position is not None and position.at_ms is None)):
@@ -110,8 +115,11 @@ def _readings(log: LogReader, topic: str, since_at_ms: int, until_at_ms: int) ->
 
 
 def latest_position(log: LogReader, ship: str, now_ms: int) -> Sequence[tuple[int, Mapping[str, Any]]]:
-    """The ship's last reading with a believed position, and when (UTC ms); none where there is none in the READ_WITHIN_MS before its last
-    reading. What is dated later than `now_ms` was measured while a clock was ahead, and counts for nothing. Raises as `log` does."""
+    """Return the ship's last reading with a believed position and its time (UTC ms), or nothing.
+
+    It is empty where there is none in the READ_WITHIN_MS before the ship's last reading. A reading dated later than `now_ms` was measured
+    while a clock was ahead, and does not count. Raises as `log` does.
+    """
     topic = f"{ship}.location"
     found = [at_ms for batch in log.latest(SHIPS, topic) for at_ms in batch.records.column(ORDER_AT).to_pylist()]
     if not found:
@@ -122,5 +130,5 @@ def latest_position(log: LogReader, ship: str, now_ms: int) -> Sequence[tuple[in
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    """The signals that a report reckons with: of whatever else a reading holds it says nothing."""
+    """Return the signals that a report calculates with; it uses nothing else of a reading."""
     return {name: value for name, value in row.items() if isinstance(value, int | float) and name not in RESERVED | PLACES}

@@ -29,7 +29,7 @@ class Called:
 
 
 def called(state: WatchState) -> Called:
-    """The muster as of now; work for a thread, as it goes through all boxes."""
+    """Return the muster as of now. Run it in a thread, as it goes through all boxes."""
     memory = state.memory
     lines = tuple(muster(state, memory.settled_at_ms))
     states = {line.container: memory.boxes[line.container].state for line in lines if line.container in memory.boxes}
@@ -38,7 +38,7 @@ def called(state: WatchState) -> Called:
 
 
 class Musters:
-    """The muster for who only looks; `call` calls it again, once the watch's step under way is made (`Watching.call_roll`)."""
+    """Muster for readers. `call` makes it again, once the watch's step under way is made (`Watching.call_roll`)."""
 
     def __init__(self, call: Callable[[], Awaitable[Called]], clock: Clock) -> None:
         self._call, self._clock = call, clock
@@ -47,8 +47,11 @@ class Musters:
         self._calling: asyncio.Task[Called] | None = None
 
     async def last(self) -> Called:
-        """Called again at most once in CALL_EVERY_S however many look, and while a backlog is judged waited for no longer than
-        WAITED_FOR_S: then it is the one before, as of its own `at_ms`. The first is waited for as long as it takes."""
+        """Return the last muster. It is made again at most once in CALL_EVERY_S, however many readers there are.
+
+        While a backlog is judged, a reader waits no longer than WAITED_FOR_S: then it gets the earlier muster, as of its own `at_ms`. The
+        first muster is waited for as long as it takes.
+        """
         if self._last is not None and self._clock.monotonic_s() - self._last_at_s < CALL_EVERY_S:
             return self._last
         if self._calling is None or self._calling.done():

@@ -11,13 +11,15 @@ from landfall.watch.watermark_reader import PATIENCE_S
 from streams.model.clock import Clock
 
 MEETS_S = 10.0
-"""So long (wall time) it is waited for anybody to say what is lacked: who is alone watches alone."""
+"""Maximum wait for another node to report what is lacked, seconds of wall time: a node that is alone watches alone."""
 LOOK_S = 0.25
 
 
 async def caught_up(lacked: Callable[[], int | None], clock: Clock) -> None:
-    """Returns once nothing is lacked (`Watching.lacked`), nobody says so for MEETS_S, or none of it came for PATIENCE_S: who waits for ever
-    no longer watches."""
+    """Wait until nothing is lacked (`Watching.lacked`), no node reports it for MEETS_S, or none of it came for PATIENCE_S.
+
+    The wait ends because a watch that waits for ever no longer watches.
+    """
     fewest, since_s = None, clock.monotonic_s()
     while (now := lacked()) != 0:
         if now is not None and (fewest is None or now < fewest):

@@ -31,7 +31,7 @@ class _Standing(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A watch's memory, the Position of each stream it was made from, and up to where its steps are in `consumers`."""
+    """Memory of a watch, the Position of each stream from which it was made, and the Position in `consumers` up to which its steps are."""
 
     state: WatchState
     positions: Mapping[str, Position]
@@ -39,8 +39,10 @@ class Kept:
 
 
 def read_kept(path: Path, settings: WatchSettings, reached: Mapping[str, Position]) -> Kept | None:
-    """What `path` keeps; None where there is no such file. Raises ValueError (BadEntry) for one that is damaged, of another version or
-    watch, or beyond what was `reached`; OSError."""
+    """Return the content of `path`; None where there is no such file.
+
+    Raises ValueError (BadEntry) for a file that is damaged, of another version or watch, or beyond `reached`; OSError.
+    """
     try:
         with path.open("rb") as file:
             if _digest_of(file) != file.read(DIGEST_BYTES):
@@ -58,7 +60,7 @@ def read_kept(path: Path, settings: WatchSettings, reached: Mapping[str, Positio
 
 
 def write_kept(path: Path, kept: Kept) -> None:
-    """`path` keeps this now, or, where OSError is raised, what it kept before. The watch must not step meanwhile."""
+    """Replace the content of `path`; where OSError is raised, it keeps what it had. The watch must not step meanwhile."""
     standing = msgspec.msgpack.encode(
         _Standing({stream: position.to_json() for stream, position in kept.positions.items()}, kept.committed.to_json())
     )
@@ -81,7 +83,7 @@ def _lines(state: WatchState) -> Iterator[bytes]:
 
 
 def _digest_of(file: BinaryIO) -> bytes:
-    """Of all that follows the digest in a snapshot's `file`, which is at its beginning then."""
+    """Return the digest of all that follows the digest in a snapshot's `file`; the file is at its beginning afterwards."""
     digest = xxhash.xxh3_64()
     file.seek(DIGEST_BYTES)
     while data := file.read(READ_BYTES):

@@ -15,12 +15,15 @@ from streams.model.records import BODY, OFFSET, Batch
 
 Positions = Mapping[str, Position]
 TIMES = AT_MS, RESUMED_AT_MS = "at_ms", "resumed_at_ms"
-"""What a step is kept with: when it was, if it followed from the time alone; since when the node listens again, if it began with that."""
+"""Names of the times stored with a step: its own time, if it followed from the time alone; since when the node listens again, if it
+began with that."""
 
 
 class Retaking:
-    """The rows of several streams from `since` to `reached`, step by step. Each block is unpacked once, however many steps it holds: a
-    merged one holds a hundred, and takes as long as all else that a step does. For one thread.
+    """Rows of several streams from `since` to `reached`, step by step. For one thread.
+
+    Each block is unpacked once, however many steps it holds: a merged one holds a hundred, and takes as long as all else that a step
+    does.
     """
 
     def __init__(self, log: LogReader, since: Positions, reached: Positions) -> None:
@@ -29,8 +32,10 @@ class Retaking:
         self._ahead: dict[tuple[str, Origin], Batch] = {}
 
     def until(self, stream: str, position: Position) -> Iterator[Batch]:
-        """What follows in `stream` up to `position`, which is not beyond `reached`. To be taken whole before the next. Raises as
-        `LogReader.run`."""
+        """Yield the rows that follow in `stream` up to `position`, which is not beyond `reached`.
+
+        Take all of them before the next call. Raises as `LogReader.run`.
+        """
         since, self._at[stream] = self._at[stream], position
         for origin, end in position.items():
             if end > since[origin]:

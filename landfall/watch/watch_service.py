@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 
 
 async def to_its_end(work: asyncio.Task[None]) -> None:
-    """Returns when `work` is done, cancelled or not: two that write one file would spoil it for each other."""
+    """Wait until `work` is done, cancelled or not: two tasks that write one file would spoil it for each other."""
     try:
         await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -160,24 +160,29 @@ class Watching:
             unsubscribe()
 
     async def taken_up(self) -> None:
-        """Returns once the watch has its memory, and no step is being made."""
+        """Return once the watch has its memory, and no step is being made."""
         async with self._stepping:
             return
 
     def strangers(self, numbers: set[str]) -> set[str]:
-        """Of these container numbers, those that no load list and no booking names which the watch has received so far; none before it has
-        received any. Any thread."""
+        """Return those of these container numbers that are in no load list and no booking which the watch has received so far.
+
+        Returns none before it has received any. Any thread may call it.
+        """
         return self._state.strangers(numbers)
 
     async def asks(self) -> tuple[list[tuple[int, float]], int, tuple[str, ...]]:
-        """What follows for devices from what the watch heard: how the ship rolled, in order (UTC ms, degrees to either side); the watch's
-        time (UTC ms); and who is to be called (`cargo.loss.roll_call.to_call`)."""
+        """Return what the watch's findings require of devices: the ship's rolls, the time, and the devices to call.
+
+        The rolls are in order (UTC ms, degrees to either side). The time is the watch's own (UTC ms). The devices come from
+        `cargo.loss.roll_call.to_call`.
+        """
         async with self._stepping:
             memory = self._state.memory
             return list(memory.voyage.rolls), memory.settled_at_ms, to_call(self._state)
 
     async def call_roll(self) -> Called:
-        """The muster as of now, box by box, once the step under way is made."""
+        """Return the muster as of now, box by box, once the step under way is made."""
         async with self._stepping:
             return await self._pool.run(partial(called, self._state))
 
@@ -187,7 +192,7 @@ class Watching:
         return state
 
     async def _step(self, log: Log, sink: Sink, again: asyncio.Event) -> bool:
-        """One step, and whether there is more to judge at once. `again` is set when the log could not be read now."""
+        """Make one step; return whether there is more to judge at once. Sets `again` when the log could not be read now."""
         async with self._stepping:
             try:
                 made = await self._pool.run(partial(self._read_and_judge, log))
@@ -227,7 +232,10 @@ class Watching:
         return _Step(polled, [*appends, *self._told_of(passed, standing)], more, times)
 
     def _times(self, now_ms: int, *, read: bool) -> Times | None:
-        """Those that a step follows from; None where there is none to make: after a start nothing falls due before something came."""
+        """Return the times that a step follows from; None where there is no step to make.
+
+        After a start nothing falls due before a record has arrived.
+        """
         if self._resumes_at_ms is not None:
             return {RESUMED_AT_MS: min(self._resumes_at_ms, now_ms)} if read else None
         if read:
@@ -235,12 +243,18 @@ class Watching:
         return {AT_MS: now_ms} if self._due(now_ms) else None
 
     def _due(self, at_ms: int) -> bool:
-        """Whether something falls due by now, with all taken that was heard by then: what waits behind a hole was heard too."""
+        """Return whether something falls due by now, and all records received by then are taken.
+
+        Records that wait behind a hole were received too.
+        """
         due_ms = falls_due_ms(self._state)
         return due_ms is not None and due_ms <= at_ms and not any(own.waits for own in self._taken_in)
 
     def _taken_in_since(self, log: Log, standing: Positions) -> tuple[dict[str, Polled], list[PassedOver]]:
-        """What each node took in, of a backlog all up to the same received time: one that has a hole holds up no other."""
+        """Return what each node received, and what was passed over. A node that has a hole holds up no other.
+
+        Of a backlog, all nodes are read up to the same received time.
+        """
         if not self._taken_in:
             self._taken_in = [OwnReadings(log, node, self._clock, lambda stream: self.patience_s(stream)) for node in self._nodes]
         found = {stream: Polled((), position) for stream, position in standing.items()}
@@ -257,7 +271,7 @@ class Watching:
         return found, passed
 
     def _told_of(self, passed: Sequence[PassedOver], since: Positions) -> list[Append]:
-        """That the watch goes on without these; where it starts from nothing, it only logs what was dropped before."""
+        """Return the reports that the watch goes on without these. Where it starts from nothing, it only logs what was dropped before."""
         at_ms, appends = self._clock.now_ms(), []
         for one in passed:
             reason = f"{one.stream}:{one.origin} {one.first}..{one.end - 1} was not judged: {one.why}"
@@ -271,8 +285,11 @@ class Watching:
         return appends
 
     def _judge(self, batches: Mapping[str, Sequence[Batch]], times: Times) -> WatchOutcome:
-        """Registry entries first, then all readings taken in, in order of time, whichever stream they are in; then that time has gone on;
-        then what people said. Before all that, that the node listens again, if it was down."""
+        """Judge one step's batches and return the outcome.
+
+        The order is: registry entries; that the node listens again, if it was down; all readings received, in order of time, whichever
+        stream they are in; that time has gone on; people's statements.
+        """
         outcome = WatchOutcome()
         for stream in self._told_by:
             outcome.add(learn(self._state, self._entries(batches.get(stream, ()))))
@@ -291,7 +308,7 @@ class Watching:
         return outcome
 
     def _by_generation(self, own: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
-        """What nodes took in, that of generations not known before last, each for itself: received times may have gone back there."""
+        """Yield what nodes received, with each generation not known before last and apart: received times may have gone back there."""
         known = self._state.memory.generations
         for origin in sorted({batch.origin for batch in own}):
             known.setdefault(origin.node, origin.generation)
@@ -376,7 +393,10 @@ class Watching:
         return dict(kept.positions)
 
     def _keep_snapshot(self) -> None:
-        """Over a full disk the snapshot before stays good: it only is older. The memory it took, and the readings', is given back."""
+        """Write the snapshot, and give back the memory it took, and the readings'.
+
+        On a full disk the earlier snapshot stays valid: it only is older.
+        """
         self._snapshot_at_s = self._clock.monotonic_s()
         positions = {stream: consumer.position() for stream, consumer in self._consumers.items()}
         try:
@@ -387,17 +407,17 @@ class Watching:
 
 
 def _for_ever(stream: str) -> float | None:
-    """The patience of streams of which nothing else is said."""
+    """Return the patience of streams without one of their own: for ever."""
     return None
 
 
 def _never() -> bool:
-    """Where nobody waits."""
+    """Return False, where nobody waits."""
     return False
 
 
 def _nothing() -> int:
-    """What is lacked where nobody is asked."""
+    """Return 0 as the number of lacked records, where no other node is asked."""
     return 0
 
 

@@ -39,11 +39,11 @@ class PassedOver:
 
 
 class OwnReadings:
-    """The readings that `node` took in, of whatever generation. What other nodes appended is left to them. For one thread.
+    """Readings that `node` received, of whatever generation. Readings that other nodes appended are left to them. For one thread.
 
-    `patience_s`: how long a hole in a stream is waited for, PATIENCE_S at most. `cut_at_ms`: where the last poll was cut short by its
-    `rows_max`, so that the next one finds more at once, the received time (UTC ms) before which all is read, else None; `waits`: whether it
-    was cut short by a hole.
+    `patience_s`: how long a hole in a stream is waited for, PATIENCE_S at most. `cut_at_ms`: the received time (UTC ms) before which all
+    is read, where the last poll was cut short by its `rows_max`; else None. Where it is set, the next poll finds more at once. `waits`:
+    whether the last poll was cut short by a hole.
     """
 
     def __init__(self, log: LogReader, node: str, clock: Clock, patience_s: Callable[[str], float | None]) -> None:
@@ -53,12 +53,12 @@ class OwnReadings:
         self.cut_at_ms: int | None = None
 
     def poll(self, since: Positions, rows_max: int, before_ms: int | None = None) -> tuple[dict[str, Polled], list[PassedOver]]:
-        """What follows `since`, by stream, all streams up to the same received time (UTC ms), and to none from `before_ms` on; and what was
-        passed over to get there.
+        """Return the rows that follow `since`, by stream, all streams up to the same received time (UTC ms), and the offsets passed
+        over.
 
-        About `rows_max` rows a stream; more when one commit holds more. Passed over is what this copy dropped before it was read, and what
-        is missing for longer than the stream's patience. While a hole is waited for, nothing is read that came after it. Raises RetryLater
-        when damage is found on the way.
+        No stream is read from `before_ms` on. It returns about `rows_max` rows a stream; more when one commit holds more. Passed over is
+        what this copy dropped before it was read, and what is missing for longer than the stream's patience. While a hole is waited for,
+        nothing is read that came after it. Raises RetryLater when damage is found on the way.
         """
         standing, passed, holes = self._standing(since)
         self.waits = bool(holes)
@@ -152,7 +152,7 @@ class OwnReadings:
 
 
 def _next_hole(ledger: OriginLedger, at: int) -> tuple[int, int] | None:
-    """What is missing next from `at` on, half-open; None when nothing is, or nothing lies beyond it."""
+    """Return the next missing range from `at` on, half-open; None when nothing is missing, or nothing lies beyond it."""
     settled = ledger.settled()
     first = settled.run_from(at)
     beyond = settled.within(first, max(first, settled.end()))
@@ -164,7 +164,7 @@ def _reaches(position: Position, ends: Mapping[Origin, int]) -> bool:
 
 
 def _last_received_at_ms(polled: Polled) -> int:
-    """Of a stream that was cut short before its first row, nothing was received yet."""
+    """Return the received time of the last row (UTC ms); 0 where the stream was cut short before its first row."""
     return int(polled.batches[-1].records.column(RECEIVED_AT)[-1].as_py()) if polled.batches else 0
 
 
