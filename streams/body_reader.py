@@ -14,17 +14,25 @@ Unread = Callable[[Coordinates, ValueError], None]
 
 
 class Bodies:
-    """What is new in one stream of `log`; a hole that has filled since is new too. Not for several threads at once."""
+    """Reader of the new records in one stream of `log`. Records of a hole that was filled since are new too.
+
+    Not for several threads at once.
+    """
 
     def __init__(self, log: LogReader, stream: str, own: Collection[str] | None = None, unread: Unread = lambda at, problem: None) -> None:
-        """`own`: the names of the nodes whose records alone are read, of whatever generation; None: everyone's. `unread` hears of each
-        record whose body does not read (`streams.model.records.read_body`)."""
+        """Begin before the first record.
+
+        `own`: the names of the nodes whose records alone are read, of whatever generation; None: everyone's. `unread` is called with each
+        record whose body does not read (`streams.model.records.read_body`).
+        """
         self._log, self._stream, self._own, self._unread = log, stream, own, unread
         self._read: dict[Origin, RangeSet] = {}
 
     def news(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Topic and body of each record held that was not given before, in offset order within each origin; those without a body, or
-        with one that does not read, are left out. Raises as `LogReader.run`; what was not given to its end is given again.
+        """Yield topic and body of each held record that was not yielded before, in offset order within each origin.
+
+        Records without a body, or with one that does not read, are left out. Raises as `LogReader.run`; a range that was not yielded to
+        its end is yielded again.
         """
         for origin, one in sorted(self._log.ledger(self._stream).items()):
             if self._own is not None and origin.node not in self._own:

@@ -26,7 +26,7 @@ from streams.model.records import BODY, Record, to_batch
 from streams.skipped_records import EXCEPTIONS, NODE, floor_append
 
 CONSUMERS = "consumers"
-"""The stream that holds the Positions of all consumers of a node; the topic is the consumer's name, the latest record counts."""
+"""Stream that holds the Positions of all consumers of a node; the topic is the consumer's name, the latest record counts."""
 Times = Mapping[str, int]
 NO_TIMES: Times = MappingProxyType({})
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from types import ModuleType
 import pyarrow as pa
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
-"""Of glibc (malloc_trim(3)); other systems' libraries have none, and keep less."""
+"""Function malloc_trim(3) of glibc; other systems' libraries have none, and keep less memory."""
 _OPTION = getattr(ctypes.CDLL(None), "mallopt", None)
 _ARENA_MAX = -8
 """M_ARENA_MAX of mallopt(3)."""

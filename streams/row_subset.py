@@ -21,9 +21,9 @@ from streams.model.identifiers import Origin, check_stream
 from streams.model.records import OFFSET, Batch
 
 CARRIER = "answers"
-"""The stream that the block of renumbered rows is of by its head: never the one the rows are of, so that nobody admits it for theirs."""
+"""Stream in the head of the block of renumbered rows: never the stream of the rows, so that no log admits the block for them."""
 ROWS_MAX = 2_048
-"""Of one body: each may become a block of its own, so a small body must not stand for a million."""
+"""Maximum number of rows in one body: each may become a block of its own, so a small body must not stand for a million."""
 _OFFSETS_MAX = 1 << 62
 
 
@@ -67,7 +67,7 @@ def unpack(codec: Codec, body: Mapping[str, Any]) -> Batch:
 
 
 def place_of(body: Mapping[str, Any]) -> tuple[str, Origin, list[int]]:
-    """Stream, origin and offsets of the rows in such a body, ascending, without a look at the rows. Raises ValueError as `unpack`."""
+    """Return stream, origin and offsets (ascending) of the rows in such a body, without reading the rows. Raises ValueError as `unpack`."""
     match body:
         case {"stream": str(stream), "origin": str(origin), "offsets": str(offsets)}:
             try:

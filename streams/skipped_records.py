@@ -13,11 +13,11 @@ from streams.model.records import BODY, OFFSET, Record, to_batch
 
 EXCEPTIONS = "exceptions"
 NODE = "node"
-"""The process name of a node's own consumers, whatever the node is called."""
+"""Process name of a node's own consumers, whatever the node is called."""
 DEGRADED_S = 86_400.0
 """Maximum time for which health stays degraded if nobody accepts what is missing, seconds."""
 LOOK_EVERY_S = 2.0
-"""The time between two looks at the log, seconds."""
+"""Time between two looks at the log, seconds."""
 ACCEPTED, OVER = "accepted", "no longer in health"
 """Outcomes in `exceptions` that end the trouble: by a person, and after DEGRADED_S."""
 TROUBLE = "below_floor"

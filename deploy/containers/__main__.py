@@ -21,12 +21,12 @@ from deploy.containers.fleetapi import FleetApi, pages_answer
 from deploy.setup.setup_progress import Progress
 
 SMALL = {"BOXES": "60", "SPEED": "3000"}
-"""A fleet of so many boxes, unless the environment says otherwise."""
+"""Number of boxes and speed of the fleet, unless the environment sets others."""
 HEALTHY_S_MAX, ALERT_S_MAX, READ_S_MAX = 900.0, 1800.0, 300.0
 LOOK_EVERY_S = 2.0
 OPERATIONS = "operations"
 OFF_SYDNEY = "C"
-"""The chapter in which boxes go overboard, and alerts are raised."""
+"""Chapter in which boxes go overboard, and alerts are raised."""
 SHARED = ("alerts", "events", "containers", "ships")
 Heard = list[dict[str, Any]]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "landfall-look"
-"""Its volumes are no other fleet's."""
+"""Name of the compose project: its volumes are no other fleet's."""
 ENGINES = ("docker compose", "podman-compose")
 _SERVICE = re.compile(r"^  ([a-z]+):\n((?:    .+\n)+)", re.MULTILINE)
 _HEALTH = re.compile(r"healthcheck: \{test: \[CMD, ([^\]]+)\]")
@@ -22,10 +22,13 @@ class Unwell(Exception):
 
 
 class Compose:
-    """One compose project of this clone, apart from every other."""
+    """Compose project of this clone, apart from every other."""
 
     def __init__(self, engine: str | None) -> None:
-        """`engine`: a command such as `podman-compose`; the first that is there when None. Raises Unwell when there is none."""
+        """Choose the engine. Raises Unwell when there is none.
+
+        `engine`: a command such as `podman-compose`; the first that is there when None.
+        """
         found = engine or next((one for one in ENGINES if shutil.which(one.split()[0])), None)
         if found is None or shutil.which(found.split()[0]) is None:
             missing = f"{found.split()[0]} is not" if found else f"none of {', '.join(ENGINES)} is"
@@ -78,6 +81,6 @@ def health_checks() -> dict[str, Sequence[str]]:
 
 
 def _service(container: dict[str, object]) -> str:
-    """Docker names the service; podman leaves it in a label."""
+    """Return the service of a container: Docker names it, podman leaves it in a label."""
     labels = container["Labels"]
     return str(labels["com.docker.compose.service"] if isinstance(labels, dict) else container["Service"])

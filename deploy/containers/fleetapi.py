@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 
 ADDRESS, PAGES = "http://localhost:8780", "http://localhost:8501"
 PASSWORD = "landfall-demo"
-"""Of every person of the demo."""
+"""Password of every person of the demo."""
 ANSWER_S_MAX = 30.0
 
 

@@ -13,7 +13,7 @@ import time
 from confluent_kafka import Consumer, KafkaError
 
 SILENT_S = 8.0
-"""So long without a word is the end of what there is."""
+"""Silence after which everything that was there counts as read, seconds."""
 
 
 def main() -> None:

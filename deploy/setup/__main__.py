@@ -54,7 +54,10 @@ def _problems(purpose: str, first_port: int | None) -> Iterator[str]:
 
 
 def _fetch_jars(step: str, title: str, lock: Path, jars: list[Jar]) -> None:
-    """Under the new environment: their Java may come from it, and Spark's own Ivy fetches the jars. All purposes have the same versions."""
+    """Fetch the jars under the new environment: their Java may come from it, and Spark's own Ivy fetches them.
+
+    All purposes have the same versions.
+    """
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in (lock, RUN_LOCK, BUILD_LOCK))).hexdigest()
     if stamps().get(step) != digest or not all(jar.path.is_file() for jar in jars):
         run(title, (str(VENV_PYTHON), "-m", f"deploy.setup.{step}"), LOG)

@@ -24,7 +24,10 @@ TRUST_STORE_PASSWORD = "changeit"  # Java's own default: a trust store holds not
 
 
 def make_ready(locked: Sequence[Jar], what: str) -> None:
-    """After this every locked jar is in its place and whole. Raises Corrupt for bytes that are not the locked, RetryLater offline."""
+    """Fetch the missing jars, so that every locked jar is in its place and whole.
+
+    Raises Corrupt for bytes that are not the locked, RetryLater offline.
+    """
     missing = [jar for jar in locked if not jar.is_whole()]
     if missing:
         _retrieve(((jar.group, jar.artifact, jar.version) for jar in missing), missing[0].folder, what, with_dependencies=False)
@@ -81,7 +84,10 @@ def _ivy_file(modules: Iterable[Module], with_dependencies: bool) -> str:
 
 
 def _java_command() -> Sequence[str]:
-    """Java, trusting what this machine trusts where that can be known: the one brought along has a certificate store of its own."""
+    """Return the command of Java, which trusts what this machine trusts where that can be known.
+
+    The Java brought along has a certificate store of its own.
+    """
     home = java_home()
     java = str(home / "bin" / "java")
     if home != brought_along() or not TRUSTED_BY_THIS_MACHINE.exists():

@@ -14,7 +14,7 @@ from streams.model.errors import LandfallError
 
 WHAT = "Kafka's jars"
 MODULES = (("org.apache.kafka", "kafka_2.13", "4.3.1"), ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"))
-"""The broker, and what lets it write its log: it asks for that itself only in its own distribution."""
+"""Broker, and the library with which it writes its log: it requires that itself only in its own distribution."""
 LOCK_HEADER = """\
 # A Kafka broker and everything that it asks for. Made by `make lock`.
 """

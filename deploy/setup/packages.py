@@ -13,12 +13,12 @@ from deploy.setup.setup_folders import BUILD_LOCK, CACHE, LOG, ROOT, RUN_LOCK, S
 from deploy.setup.setup_progress import Milestones, Progress, run
 
 LANDFALL = "landfall"
-"""The step that installs this clone itself."""
+"""Step that installs this clone itself."""
 PIP = (str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input")
 
 
 def are_ready(purpose: str) -> bool:
-    """True when the environment holds what the locks say, by the stamps of earlier runs."""
+    """Return whether the environment holds what the locks require, by the stamps of earlier runs."""
     finished = stamps()
     return all(finished.get(step) == digest for step, digest in _wanted(purpose).items())
 

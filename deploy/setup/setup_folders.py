@@ -17,7 +17,7 @@ BUILD_LOCK = ROOT / "requirements-build.lock"
 RUN_LOCK = ROOT / "requirements.lock"
 TEST_LOCK = ROOT / "requirements-dev.lock"
 ROLES = ("edge", "shore", "hq", "pages", "sim")
-"""What a machine can be for, each with a lock of its own: an extra of pyproject.toml."""
+"""Roles of a machine, each with a lock of its own: an extra of pyproject.toml."""
 JARS_LOCK = ROOT / "deploy" / "spark" / "jars.lock"
 KAFKA_LOCK = ROOT / "deploy" / "kafka" / "jars.lock"
 

@@ -32,7 +32,7 @@ class Progress:
         print(f"· {title} …", end="" if self._rewrites else "\n", flush=True)
 
     def show(self, doing: str) -> None:
-        """Say what is being done now."""
+        """Show what is being done now."""
         now_s = time.monotonic()
         if self._rewrites:
             print(f"{ERASE_LINE}· {self._title} … {now_s - self._started_s:.0f} s  {doing}"[:150], end="", flush=True)
@@ -41,13 +41,13 @@ class Progress:
             self._shown_s = now_s
 
     def done(self) -> None:
-        """Say that the step is done, and how long it took."""
+        """Print that the step is done, and how long it took."""
         print(f"{ERASE_LINE if self._rewrites else ''}✓ {self._title}: {time.monotonic() - self._started_s:.1f} s", flush=True)
 
 
 @dataclass(frozen=True)
 class Milestones:
-    """How far a command is: the number of its lines that match `pattern`, of `total`."""
+    """Progress of a command: the number of its lines that match `pattern`, of `total`."""
 
     pattern: str = r"(?!)"
     total: int = 0

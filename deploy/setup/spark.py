@@ -36,8 +36,10 @@ def main() -> int:
 
 
 def make_ready() -> None:
-    """After this every locked jar is in its place and whole, and there is a Java to run it, and the folder that Spark is started from: who
-    runs Spark may have no right to make it."""
+    """Fetch the missing locked jars, find a Java to run them, and make the folder from which Spark is started.
+
+    The folder is made now because the user that runs Spark may have no right to make it.
+    """
     print(f"Java: {java_home()}", flush=True)
     jars.make_ready(locked_jars(), WHAT)
     spark_home()

@@ -81,11 +81,11 @@ def hash_password(password: str) -> str:
 
 
 class PasswordChecks:
-    """Checks passwords, one at a time in a thread of its own: first those of addresses that have shown the fewest wrong ones since their
-    last right one; of as many, logins take turns. Of a login's addresses that have shown none, it is by turns who waits longest and who
-    came last: a crowd of new addresses holds up for ever neither who was there before it nor who comes into it.
+    """Checks of passwords, one at a time in a thread of its own. `close` it at the end. It belongs to one event loop.
 
-    Belongs to one event loop. `close` it at the end.
+    First come the addresses that have shown the fewest wrong passwords since their last right one; among equals, logins take turns. Among
+    a login's addresses that have shown none, the one that waits longest and the one that came last take turns. So a crowd of new
+    addresses holds up for ever neither those who were there before it nor those who join it.
     """
 
     def __init__(self, verify: Callable[[str, bytes], bool] = verifies) -> None:

@@ -20,22 +20,22 @@ _NAME = re.compile(rf"({'|'.join(KINDS)}):[A-Za-z0-9][A-Za-z0-9._@-]{{0,99}}", r
 Allowed = Mapping[Verb, tuple[str, ...]]
 """For each verb the streams it is allowed on, by pattern; a verb that is missing is allowed on none."""
 GATEWAY = "gateway:"
-"""How the principals begin that publish over MQTT, by their name and token; what they may `produce` are MQTT topic filters."""
+"""Prefix of the principals that publish over MQTT, by their name and token; what they may `produce` are MQTT topic filters."""
 
 
 CREW: Allowed = {
     "produce": ("alerts", "decisions", "reports"),
     "consume": ("alerts", "decisions", "events", "metrics", "reports"),
 }
-"""What the console needs: what a crew may say, and what it may see."""
+"""Rights that the console needs: the streams that a crew may write, and those that it may read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. `name`: its kind and its name there, as `user:projector`. `allowed`: what its credential lets it do.
+    """Identity behind a request. `name`: its kind and its name there, as `user:projector`. `allowed`: what its credential lets it do.
 
-    `title`: a person's name and rank, as it is written down with what the person does; empty for programs. `secret_hash`: of what it
-    showed: who is given a new secret is no longer who showed the old one.
+    `title`: a person's name and rank, as recorded with what the person does; empty for programs. `secret_hash`: the hash of the secret it
+    showed: a principal with a new secret is no longer equal to the one that showed the old one.
     """
 
     name: str

@@ -37,7 +37,7 @@ class WrongSecrets:
         *,
         door: str = "the door",
     ) -> None:
-        """`door`: how reports call it."""
+        """Start with no wrong secret known. `door`: how reports call it."""
         self._clock, self._metrics, self._report, self._sleep, self._door = clock, metrics, report, sleep, door
         self._known: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
         """By name and address: when it was reported last, and how many have come since."""

@@ -5,4 +5,4 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path("landfall-demo")
-"""The default folder for all data of a demo."""
+"""Default folder for all data of a demo."""

@@ -22,7 +22,7 @@ STOPPED_WITHIN_S = 60.0
 LEFTOVERS_END_WITHIN_S = 5.0
 RESTARTS_MAX = 5
 FORGOTTEN_S = 900.0
-"""A program that runs this long after it was started again has its restarts forgotten, seconds."""
+"""Time a program runs after a restart until its restarts are forgotten, seconds."""
 LOG_TAIL_LINES = 15
 SEE_LOG = "its whole log is in the demo's logs folder"
 
@@ -43,7 +43,7 @@ class Program:
 
 @dataclass(slots=True)
 class Supervisor:
-    """Runs programs as separate processes, each with its own log file under `logs`. Not safe for use from several threads.
+    """Supervisor of programs as separate processes, each with its own log file under `logs`. Not safe for use from several threads.
 
     `tell` receives what happened to a process, and what was done about it. `stopping`: once set, nobody waits for health any more and
     nothing is started again.
@@ -147,7 +147,7 @@ def healthy(url: str) -> bool:
 
 
 def _clear_group(group: int) -> None:
-    """Nothing is left of what a program started itself (Spark's Java); it has LEFTOVERS_END_WITHIN_S to end by itself."""
+    """Kill what a program started itself (Spark's Java), if it does not end by itself within LEFTOVERS_END_WITHIN_S."""
     deadline_s = time.monotonic() + LEFTOVERS_END_WITHIN_S
     try:
         while time.monotonic() < deadline_s:

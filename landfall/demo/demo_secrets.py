@@ -21,8 +21,10 @@ class Secrets:
     """Tokens and passwords of one demo, made once and kept in a file only its owner reads."""
 
     def __init__(self, path: Path, *, fresh: bool = False) -> None:
-        """`fresh`: what lies at `path` is not read. Raises Corrupt when it is read and holds no secrets: empty, or no JSON of them; Misuse
-        when others than its owner may read it."""
+        """Read the secrets at `path`, if there are any and not `fresh`.
+
+        Raises Corrupt when the file holds no secrets: empty, or no JSON of them; Misuse when others than its owner may read it.
+        """
         self._path = path
         self._known: dict[str, str] = {}
         if not fresh and path.exists():
@@ -38,6 +40,6 @@ class Secrets:
         return self._known[name]
 
     def keep(self) -> None:
-        """Write them down durably: after a power cut the file holds these or those of before."""
+        """Write the secrets durably: after a power cut the file holds these or the earlier ones."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_private(self._path, json.dumps(self._known, indent=1).encode())

@@ -40,11 +40,11 @@ AT_HQ: Mapping[str, tuple[str, ...]] = {
     "api": (*OF_ITSELF, "aboard/*", "alerts", "audit", "registry", "reports"),
     **dict.fromkeys(("projector", SIM, REPLAY, "fanout", "kafka", "demo"), OF_ITSELF),
 }
-"""What each process besides headquarters' node may write there. None may read there, and the pages have nothing to do with it."""
+"""Streams that each process besides headquarters' node may write there. None may read there, and the pages have nothing to do with it."""
 MASTER, PASSWORD = "user:master", "landfall-demo"
 """Who may log in at a ship's console, and the password of all people: of a demo on this machine only."""
 WAITING_EVERY_S = 5.0
-"""Often: at the demo's speed it is hours at sea."""
+"""Minimum time between two reports to shore of what waits on board, seconds. It is short: at the demo's speed it is hours at sea."""
 Table = dict[str, Any]
 
 
@@ -323,7 +323,7 @@ def told_through_hq(fleet: Fleet, kept: Secrets, process: str) -> Table:
 
 
 def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
-    """Spark over headquarters' log."""
+    """Return the settings of Spark over headquarters' log."""
     return {
         "log_dir": str(fleet.folder / HQ / "log"),
         "tables_dir": str(fleet.folder / "tables"),
@@ -337,7 +337,7 @@ def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def projector_settings(fleet: Fleet, kept: Secrets) -> Table:
-    """Headquarters' log into the serving database."""
+    """Return the settings of the projector from headquarters' log to the serving database."""
     return {
         "log": str(fleet.folder / HQ / "log"),
         "database_url": database_url(fleet),
@@ -394,7 +394,7 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def replay_settings(fleet: Fleet, kept: Secrets) -> Table:
-    """Recorded readings through a ship's intake, next to its own sensors."""
+    """Return the settings that replay recorded readings through a ship's intake, next to its own sensors."""
     return {"intake": sensors_door(fleet, kept, REPLAYED_ON), **told_through_hq(fleet, kept, REPLAY)}
 
 

@@ -30,7 +30,7 @@ HEAD_BYTES = _ABOUT.size + _SIZED.size + _CHECKSUM.size
 BODY_BYTES_MAX = BLOCK_BYTES_MAX + (1 << 16)
 _TITLE = b"landfall stick 1\n"
 TORN_SIZES_MAX = 2
-"""The bodies of torn frames may have so many times the file's size: honest ones have less than it, but for what was cut out of them."""
+"""Maximum size of the bodies of torn frames, as a multiple of the file's size: honest ones have less than one, except for parts cut out."""
 _SEARCH_BYTES_MIN, _SEARCH_BYTES_MAX = 1 << 8, 1 << 20
 
 
@@ -52,7 +52,7 @@ class Damaged:
 
 
 class FrameWriter:
-    """Writes a file's frames one by one, signed with `key`, sealed for `receiver` (a public key) if there is one."""
+    """Writer of a file's frames one by one, signed with `key`, sealed for `receiver` (a public key) if there is one."""
 
     def __init__(self, file: BinaryIO, key: SigningKey, receiver: bytes | None) -> None:
         self._file, self._key, self._id = file, key, secrets.token_bytes(16)

@@ -27,7 +27,7 @@ class BundleEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     ranges: Ranges
 
     def key(self) -> tuple[str, Origin]:
-        """The (stream, origin). Raises Corrupt when there can be none such."""
+        """Return the (stream, origin). Raises Corrupt when there can be none such."""
         try:
             return check_stream(self.stream), Origin(self.node, self.generation)
         except ValueError as problem:
@@ -35,7 +35,7 @@ class BundleEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Contents(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
-    """What the file is to carry, or a part of that; `last` closes the list. `at_ms`: wall time (UTC ms) when it was begun."""
+    """List of what the file is to carry, or a part of that; `last` closes the list. `at_ms`: wall time (UTC ms) when it was begun."""
 
     node: Name
     receiver: Name
@@ -45,20 +45,20 @@ class Contents(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
 
 
 class Carried(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
-    """One block, as it is sent."""
+    """Block, as it is sent."""
 
     block: bytes
 
 
 class BundleGone(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
-    """These offsets will never come, says their origin: `thinned`, `expired` or `lost`."""
+    """Offsets that will never come, by the report of their origin: `thinned`, `expired` or `lost`."""
 
     entry: BundleEntry
     reason: Name
 
 
 class End(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
-    """The file ends here."""
+    """End of the file."""
 
 
 Message = Contents | Carried | BundleGone | End

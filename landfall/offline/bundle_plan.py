@@ -20,7 +20,7 @@ Settled = Mapping[Key, RangeSet]
 
 
 class PositionFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a node needs no more, as it passes it on: per stream and origin, ranges of offsets."""
+    """Report of a node on what it needs no more: per stream and origin, ranges of offsets."""
 
     landfall: str
     node: str

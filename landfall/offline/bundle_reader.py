@@ -64,7 +64,7 @@ class Taken:
 
 
 class BundleReader:
-    """`take` all frames of a file. `signers`: per public key, whose it is and what may come from that node."""
+    """Reader that takes all frames of a file. `signers`: per public key, its node and what may come from that node."""
 
     def __init__(self, log: AdmittingLog, signers: Mapping[bytes, Terms], key_text: Callable[[bytes], str]) -> None:
         self._log, self._signers, self._key_text = log, signers, key_text
@@ -77,8 +77,9 @@ class BundleReader:
         self._taken = Taken()
 
     def take(self, frames: Iterable[SignedMessage | Damaged]) -> Taken:
-        """Everything that can be believed is durable when it returns; taking it again changes nothing. Raises RetryLater when the node is
-        away or its disk full: what was taken until then stays, and the file can be taken again.
+        """Take all frames that can be believed, durably, and return the outcome. A repeat changes nothing.
+
+        Raises RetryLater when the node is away or its disk full: frames taken until then stay, and the file can be taken again.
         """
         for frame in frames:
             if isinstance(frame, Damaged):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _FORMULA = r"\A[=+\-@\t\r]"
-"""A text that begins so is a formula to a spreadsheet."""
+"""Beginning of a text that is a formula to a spreadsheet."""
 _NUMBER = r"\A[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 

@@ -18,7 +18,7 @@ _HOST = 'write an address of this machine as its host, like "127.0.0.1", or "0.0
 
 
 def address(host: str, port: int) -> str:
-    """`host:port` as URLs and people write it: an IPv6 address in brackets."""
+    """Return `host:port` as URLs and people write it: an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """`path` holds `data`, on the disk too, when this returns; a power cut before that leaves what it held. Raises OSError."""
+    """Replace the content of `path` with `data`, durably; a power cut before the return leaves the old content. Raises OSError."""
     draft = path.with_suffix(".draft")
     with draft.open("wb") as file:
         file.write(data)

@@ -28,12 +28,12 @@ _SEPARATOR = re.compile(
     _FLAGS,
 )
 _HEADER = re.compile(rb"""(?P<before> [ \t]* [:=] [ \t]* ) (?! [\s"'\\\[{(] ) (?: [^\r\n]+ | \r?\n[ \t] )+""", _FLAGS)
-"""A header with all its parameters, and the lines that continue it."""
+"""Header with all its parameters, and the lines that continue it."""
 _QUOTED = rb"""
     (?P<quote>["']) (?: [^\\"']+ | \\.? | (?P=quote)(?= \w | (?P=quote) ) | (?!(?P=quote)) ["'] )* (?P<end> (?P=quote)? )
   | (?P<escaped>\\{1,7}["']) (?: [^\\]+ | (?! (?<!\\) (?P=escaped) (?!\w) ) . )* (?P<escaped_end> (?P=escaped)? )
 """
-"""A text in quotes, or in escaped quotes within another text; either may be cut off."""
+"""Text in quotes, or in escaped quotes within another text; either may be cut off."""
 _VALUE = re.compile(
     rb"(?: [bfru]{0,2} (?:"
     + _QUOTED

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 MISFIT = "misfit"
-"""The type of pydantic's error for what does not fit together."""
+"""Type of pydantic's error for settings that do not fit together."""
 UNFIT = "unfit"
-"""The same for one value that is wrong, where `unfit` says what to do."""
+"""Type of pydantic's error for one value that is wrong, where `unfit` gives what to do."""
 _SAID = "{what}; {hint}"
 _MARK = "_checks_between_settings"
 _SAME_HOST = {"localhost": "127.0.0.1"}

@@ -13,9 +13,9 @@ from streams.model.errors import Misuse
 
 FOLDER_MODE = 0o750
 CLOSED = 0o027
-"""What the folder itself may not allow: that the group writes, or that others do anything."""
+"""Mode bits that the folder itself may not have: write for the group, anything for others."""
 UNWRITTEN = 0o022
-"""What nothing inside may allow. Others that may read a file there do not reach it."""
+"""Mode bits that nothing inside may have. Others that may read a file there do not reach it."""
 
 
 def make_shared(folder: Path, group: str = "") -> None:

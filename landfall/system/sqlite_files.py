@@ -16,8 +16,11 @@ RECOVERY_POLL_S = 0.01
 
 
 class _ReadingCursor(sqlite3.Cursor):
-    """Waits where SQLite asks for a recovery that a reader who may not write can not do: the memory that readers and writers share is being
-    written, or a writer was killed as it wrote there. The writer has it right in a moment, or once it starts."""
+    """Cursor that waits where SQLite requires a recovery that a reader without write permission can not do.
+
+    That happens while the memory that readers and writers share is being written, or after a writer was killed as it wrote there. The
+    writer has it right in a moment, or once it starts.
+    """
 
     def execute(self, sql: str, parameters: Any = (), /) -> Self:
         assert isinstance(self.connection, ReadingConnection)

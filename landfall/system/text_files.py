@@ -13,11 +13,11 @@ T = TypeVar("T")
 Data = TypeVar("Data", bytes, bytearray)
 TYPED_NESTING_MAX = 32
 ENCODING = "utf-8-sig"
-"""The encoding to read a person's file with: a byte order mark is left out."""
+"""Encoding with which a person's file is read: a byte order mark is left out."""
 
 
 def without_mark(data: Data) -> Data:
-    """`data` without the byte order mark at its start."""
+    """Return `data` without the byte order mark at its start."""
     return data.removeprefix(codecs.BOM_UTF8)
 
 

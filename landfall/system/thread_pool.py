@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class BoundedPool:
-    """Runs `threads` pieces of work at one time, while `waiting_max` more wait. Any event loop, and several, may use it.
+    """Pool that runs `threads` pieces of work at one time, while `waiting_max` more wait. Any event loop, and several, may use it.
 
     Work that hangs holds up only the other work of the same pool.
     """

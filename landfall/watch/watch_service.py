@@ -51,11 +51,11 @@ from streams.skipped_records import EXCEPTIONS, NODE, floor_append
 
 ROWS_AT_ONCE_MAX = 4_096
 GATHER_S = 0.25
-"""So long rests the watch after a step that was not full: a busy log is judged some times a second, not at each of its commits."""
+"""Pause of the watch after a step that was not full, seconds: a busy log is judged some times a second, not at each of its commits."""
 LOOK_S = 0.5
-"""So often it looks at the time while something falls due though nothing comes."""
+"""Time between two looks at the clock while something falls due though nothing comes, seconds."""
 GIVES_WAY_ROWS = 64
-"""So many readings are judged in one go while sensors wait for their answers."""
+"""Number of readings judged in one go while sensors wait for their answers."""
 SNAPSHOT_EVERY_S = 10.0
 RETRY_S = 1.0
 Positions = dict[str, Position]
@@ -75,7 +75,7 @@ async def to_its_end(work: asyncio.Task[None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What one step read and made, and the times it followed from (`landfall.watch.step_replay.TIMES`)."""
+    """Input and results of one step, and the times it followed from (`landfall.watch.step_replay.TIMES`)."""
 
     polled: dict[str, Polled]
     appends: list[Append]

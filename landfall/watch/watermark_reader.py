@@ -20,7 +20,7 @@ from streams.model.ledger import OriginLedger
 from streams.model.records import OFFSET, RECEIVED_AT, Batch
 
 PATIENCE_S = 60.0
-"""So long (wall time) a watch waits at most at a hole in its own readings: who waits for ever no longer watches."""
+"""Maximum wait of a watch at a hole in its own readings, seconds of wall time: a watch that waits for ever no longer watches."""
 DROPPED = "it was dropped here before it was read"
 NOT_IN_TIME = "it did not come in time"
 """Why offsets below the floor are passed over."""
@@ -79,7 +79,7 @@ class OwnReadings:
             rows_max *= 2
 
     def _standing(self, since: Positions) -> tuple[dict[str, Position], list[PassedOver], list[tuple[str, Origin, int]]]:
-        """`since` moved over what is passed over; and where the holes end that are waited for."""
+        """Return `since` moved over what is passed over, the ranges passed over, and the ends of the holes that are waited for."""
         standing, passed, holes = dict(since), [], []
         for stream in since:
             for origin, ledger in self._own(stream):
@@ -105,7 +105,10 @@ class OwnReadings:
         return now_s - since_s >= min(PATIENCE_S, PATIENCE_S if patience_s is None else patience_s)
 
     def _ends(self, standing: Positions) -> dict[str, dict[Origin, int]]:
-        """Up to where each origin can be read: all of one and the same commit, but what lies behind a hole that was passed over."""
+        """Return the end up to which each origin can be read, all as the same commit left them.
+
+        Records behind a hole that was passed over are the exception.
+        """
         beyond = {
             (stream, origin): ledger.settled().run_from(position[origin])
             for stream, position in standing.items()

@@ -9,7 +9,8 @@ from streams.config.roles import Peer, Role
 from streams.model.identifiers import NODE_PATTERN
 
 NAMESAKE = "{}"
-"""In a selector of `aboard/*`, `customers/*` or `terms/*`: what stands for the star, the ship's or the customer's own identity."""
+"""Placeholder in a selector of `aboard/*`, `customers/*` or `terms/*` for the part that the star stands for: the ship's or the
+customer's own identity."""
 NODE = "node"
 ROLES: tuple[str, ...] = get_args(Role)
 _IDENTITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}|\{\}")
@@ -31,7 +32,7 @@ def matches_node(selector: str, role: Role | None, node: str) -> bool:
 
 
 def problem_of(selector: str) -> str | None:
-    """Why `selector` means nothing; None when it is one."""
+    """Return why `selector` is invalid; None when it is valid."""
     kind, slash, name = selector.partition("/")
     if kind == NODE:
         return None if NODE_PATTERN.fullmatch(name) else f"{selector!r} names no node: it is like node/tokyo"

@@ -17,12 +17,12 @@ from streams.config.selectors import NAMESAKE, matches, matches_node
 TERMS = "terms/"
 """Prefix of the streams in which headquarters sends customers' own nodes the terms of their streams."""
 TYPE = "stream"
-"""The type of a definition's registry entries: their topic is `stream/<name or pattern>`."""
+"""Type of a definition's registry entries: their topic is `stream/<name or pattern>`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a copy keeps a stream: `age_days` of fleet time, and at most `bytes` stored. None: for ever, without end."""
+    """Time and size for which a copy keeps a stream: `age_days` of fleet time, and at most `bytes` stored. None: no limit."""
 
     age_days: float | None = None
     bytes: int | None = None
@@ -30,7 +30,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """How one stream is managed. `home`, `replicate`, `originate`: selectors of nodes, as `streams/config/selectors.py` reads them.
+    """Management of one stream. `home`, `replicate`, `originate`: selectors of nodes, as `streams/config/selectors.py` reads them.
 
     `home` has it durably before age or bytes drop it anywhere. `patience_s`: how long a consumer waits at a hole (None: for ever).
     `access`: an expression kept as it was written.
@@ -68,7 +68,7 @@ NEVER_ABOARD = ("registry", "customers/*", "terms/*", "audit")
 """Patterns of the streams that no ship may have, whatever the settings say: these streams hold data of all customers."""
 
 NAMES_MAX = 65_536
-"""Of so many streams it is remembered how they are managed: peers may ask of names without end."""
+"""Maximum number of streams whose definition is cached: peers may ask for names without end."""
 
 STANDING = ("registry", "aboard/*", "consumers", "homes", "states", "terms/*")
 """Streams, by pattern, whose latest records hold until there are newer ones: they are never dropped by age or bytes."""
@@ -95,8 +95,10 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "customers/*": {**_HQ, "replicate": (f"customer/{NAMESAKE}",)},
     "terms/*": {**_HQ, **_FOR_EVER, "replicate": ("port", "hq", f"customer/{NAMESAKE}")},
 }
-"""What differs from `Definition()` while headquarters has set nothing: a ship takes what was made for it and no more, a customer its own
-stream and the terms it has it on, ports and headquarters all but customers' streams, which stay where they were made and with the customer.
+"""Differences from `Definition()` while headquarters has set nothing.
+
+A ship takes what was made for it and no more. A customer takes its own stream and the terms on which it has it. Ports and headquarters
+take all but customers' streams, which stay where they were made and with the customer.
 """
 
 

@@ -35,7 +35,7 @@ def at_home(why: str) -> str:
 
 
 def in_words(why: str | None) -> str:
-    """For people; nothing where there is no floor. A release before this one did not say why."""
+    """Return the reason in words, for people; empty where there is no floor. A release before this one did not record the reason."""
     return "" if why is None else _WORDS.get(why, why)
 
 

@@ -27,13 +27,14 @@ from streams.model.records import (
 from streams.retention.window_extremes import HOUR_MS
 
 MARK = "landfall_kept"
-"""In the body of a kept record: `{"window_h": the window it stands for, "order_at_ms": where its device's time was not believed}`."""
+"""Key in the body of a kept record: `{"window_h": the window it stands for, "order_at_ms": where its device's time was not believed}`."""
 
 
 def kept_rows(stream: str, origin: Origin, rows: pa.RecordBatch, window_ms: int) -> pa.RecordBatch:
-    """`rows` of (stream, origin) as they are appended to its stream of kept records: the same but for body and source coordinates.
+    """Return `rows` of (stream, origin) as they are appended to its stream of kept records: the same but for body and source
+    coordinates.
 
-    Rows that were kept before go on naming the record they come from.
+    Rows that were kept before continue to name the record they come from.
     """
     columns: dict[str, Any] = {name: rows.column(name) for name in rows.schema.names if name not in STAMPED.names}
     if not stream.endswith(KEPT):

@@ -26,11 +26,11 @@ from streams.retention.kept_records import kept_rows, window_h
 from streams.retention.window_extremes import HOUR_MS, Bools, keepers
 
 WINDOWS_MS = (HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS)
-"""How long the windows are: the next when the disk is still too full, or when too little would go."""
+"""Lengths of the windows, ms: the next one is used when the disk is still too full, or when too little would be dropped."""
 UNIT_RUNS = 64
-"""Runs thinned together: their readings are in memory at once."""
+"""Number of runs thinned together: their readings are in memory at once."""
 KEPT_SHARE_MAX = 0.5
-"""When more of the readings than this would be kept, the next wider window is taken; with the widest, the runs are left as they are."""
+"""Maximum share of the readings that is kept: above it the next wider window is used; with the widest, the runs are left as they are."""
 
 Excursions = Callable[[str, int, int], Mapping[str, RangeSet]]
 """For a stream's readings from one order time to another (UTC ms): per topic the times in which every reading is kept."""
@@ -38,7 +38,7 @@ Excursions = Callable[[str, int, int], Mapping[str, RangeSet]]
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """What one step did: `records` are gone but for `kept` of them."""
+    """Result of one step: `records` are gone but for `kept` of them."""
 
     stream: str
     records: int
@@ -47,7 +47,7 @@ class Thinned:
 
 
 PASSED_RUNS_MAX = 64
-"""So many runs that the disk does not give are passed over in a step: then it is the disk that fails."""
+"""Maximum number of unreadable runs that a step passes over: beyond it, the disk itself fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +177,10 @@ class Thinning:
 
 
 def keepers_of(stream: str, rows: pa.RecordBatch, excursions: Mapping[str, RangeSet]) -> tuple[Bools, int] | None:
-    """Which of these stamped rows of `stream` one step keeps, and for windows of how many ms: the narrowest that lets enough go. None when
-    even the widest does not.
+    """Return which of these stamped rows of `stream` one step keeps, and the window in ms; None when even the widest is not enough.
 
-    Readings are thinned to the narrowest window first; what was kept before, to the next wider than its own.
+    The window is the narrowest that lets enough rows be dropped. Readings are thinned to the narrowest window first, kept records to the
+    next wider than their own.
     """
     kept_before = stream.endswith(KEPT)
     hours = [window_h(body) or 0 for body in rows.column(BODY).to_pylist()] if kept_before else []

@@ -18,7 +18,10 @@ HOUR_MS = 3_600_000
 
 
 def keepers(records: pa.RecordBatch, window_ms: int, excursions: Mapping[str, RangeSet]) -> Bools:
-    """Per row of `records` (stamped rows of one origin) whether it is kept. `excursions`: per topic the order times (UTC ms) kept whole."""
+    """Return per row of `records` (stamped rows of one origin) whether it is kept.
+
+    `excursions`: per topic the order times (UTC ms) in which every row is kept.
+    """
     order, offset = _ints(records, ORDER_AT), _ints(records, OFFSET)
     topics = records.column(TOPIC).dictionary_encode()
     codes = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
