@@ -14,7 +14,7 @@ from streams.model.errors import Misuse
 from streams.model.records import SIGNAL_TYPES, concat
 
 _RECORD_BATCH, _COMPRESSION = "record batch", 3
-"""The type of a message that holds rows; and which field of its header, by Arrow's Message.fbs, describes compression."""
+"""Type of a message that holds rows, and the field of its header that describes compression, by Arrow's Message.fbs."""
 METADATA_BYTES_MAX = 1 << 20
 """Bytes of all headers of one stream: of its columns and its batches, each of which takes a multiple of its header in memory."""
 _HEADER = 2

@@ -1,4 +1,4 @@
-"""The bodies of a small stream's records, read on from where one was: for who keeps a fold of all of them in memory."""
+"""Incremental reader of the bodies of a small stream's records, for components that keep a fold of all of them in memory."""
 
 from __future__ import annotations
 

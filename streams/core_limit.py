@@ -1,4 +1,4 @@
-"""How many cores a thread's work may take, and when it waits: what runs in the background leaves them to those who wait."""
+"""Limit on the cores that a thread's work may take: work in the background leaves them to work with priority."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ SKIPPED = ".skipped"
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Limit of the wait for a hole: `seconds` is called each time (None: wait for ever), `clock` gives the time, `process` names who
-    skips."""
+    """Limit of the wait for a hole. `seconds` is called each time (None: wait for ever), `clock` gives the time, `process` names the
+    reader."""
 
     seconds: Callable[[], float | None]
     clock: Clock

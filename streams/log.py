@@ -1,4 +1,4 @@
-"""The Log port: what every floor above may ask of a node's log, whatever keeps it (its own files, Kafka)."""
+"""Log port: what every floor above may request of a node's log, whatever stores it (its own files, Kafka)."""
 
 from __future__ import annotations
 
@@ -230,16 +230,19 @@ class LogReader(Protocol):
 
 
 class Log(LogReader, Protocol):
-    """A node's log, opened by the one process that writes it. Safe from any thread; commits go one after another.
+    """Log of a node, opened by the one process that writes it. Safe from any thread; commits go one after another.
 
-    What every writing method shares: when it returns, what it did is durable and every reader sees it; when it raises, nothing of it was
-    done, and what was there before stands. If the local disk of a log in Kafka is full at that moment, readers, Position and ledger show
-    the change later. It appears once the disk has room again and upkeep has made a step, or before the next write. Until then every writing
-    method raises RetryLater. It raises RetryLater when the disk is full or read-only, or Kafka does not answer: the same call may succeed
-    later. It raises Misuse for a stream, range or reason that is none, and for more than one commit can hold. It raises Unclear, a
-    RetryLater, where Kafka did not say whether it committed, or a disk that refused a commit did not let it be cut off: all of it was done,
-    or nothing, and a repeat is harmless (of an append, with producer and sequence). A log in a Kafka also raises Fenced when another
-    process has taken the log over, for good; Corrupt when what Kafka has is not what this log wrote there.
+    All writing methods have this in common. When a method returns, its change is durable and every reader sees it. When it raises, none
+    of its changes is made, and the earlier content stands.
+
+    If the local disk of a log in Kafka is full at that moment, readers, Position and ledger show the change later. It appears once the
+    disk has room again and upkeep has made a step, or before the next write. Until then every writing method raises RetryLater.
+
+    A writing method raises RetryLater when the disk is full or read-only, or Kafka does not answer: the same call may succeed later. It
+    raises Misuse for an invalid stream, range or reason, and for more than one commit can hold. It raises Unclear, a RetryLater, where
+    Kafka did not report whether it committed, or a refused commit could not be cut off the disk. Then either the whole change was made or
+    none of it, and a repeat is harmless (of an append, with producer and sequence). A log in Kafka also raises Fenced when another
+    process has taken the log over, for good. It raises Corrupt when the content in Kafka is not what this log wrote there.
     """
 
     @property
@@ -261,7 +264,8 @@ class Log(LogReader, Protocol):
         Called by the node for its own records and by its append door. Offsets are the next ones of (stream, `origin`), dense, and
         received times never go back at it; where a new generation begins they may, with the clock. A sequence that is not above the
         producer's last adds nothing and is answered `repeated`. Does not promise that callers' commits come in the order of their calls,
-        nor look into records for doubles.
+        and does not search records for duplicates.
+
         Raises Misuse for records `check_given` refuses, or a producer or sequence no log can keep, and as every writing method.
         """
         ...
@@ -275,14 +279,16 @@ class Log(LogReader, Protocol):
         ...
 
     def admit(self, blocks: Sequence[Block]) -> int:
-        """Take blocks from elsewhere, any ranges, in any order; returns how many records were new. Durable when it returns. Idempotent.
+        """Admit blocks from elsewhere, any ranges, in any order; return how many records were new. Durable when it returns. Idempotent.
 
-        Called with what peers send, or a carried file brings. Offsets already held or below the floor are passed over; nothing held is ever
-        replaced. Gone offsets of this node's own are not taken again; of another's they are, and are not gone any more: what others say is
-        gone may be untrue, the record itself is not. A consumer that has passed them by is not given them. Does not say that the records
-        are what their origin signed: that is judged afterwards. Raises Corrupt for a block whose payload can not be what its header says,
-        PeerKnowsMore for a block of this very origin's own future, Misuse for a block that a Kafka takes in no record, and as every writing
-        method; in each case none of `blocks` was taken.
+        Called with blocks that peers send or a carried file brings. Offsets already held or below the floor are passed over; held records
+        are never replaced. Gone offsets of this node's own are not admitted again. Gone offsets of another node's are admitted, and are
+        not gone any more: another node's claim that they are gone may be untrue, the record itself is not. A consumer that has passed
+        them by is not given them.
+
+        Does not check that the records are what their origin signed: that is judged afterwards. Raises Corrupt for a block whose payload
+        can not be what its header says. Raises PeerKnowsMore for a block of this very origin's own future, Misuse for a block that Kafka
+        accepts in no record, and as every writing method. In each case none of `blocks` is admitted.
         """
         ...
 
@@ -298,10 +304,10 @@ class Log(LogReader, Protocol):
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
         """Record that `first .. end - 1` will never come: held records there are dropped of this node's own, and stay of another's.
 
-        Called by the origin, which alone decides it, when it thins or loses, and with what it says at copies that learn of it. Durable,
-        idempotent; of this node's own final. Who asks is passed over these offsets from then on. Does not reach copies that hold the
-        records, which keep them, whichever came first; disk comes back later. Raises Misuse for offsets of `origin` that were not given
-        yet, and as every writing method.
+        Called by the origin, which alone decides it, when it thins or loses records, and by copies that receive its claim. Durable and
+        idempotent; for this node's own offsets final. Readers are passed over these offsets from then on. Does not reach copies that hold
+        the records, which keep them, whichever came first. The disk space is freed later. Raises Misuse for offsets of `origin` that were
+        not given yet, and as every writing method.
         """
         ...
 
@@ -315,22 +321,24 @@ class Log(LogReader, Protocol):
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
         """Drop everything of (stream, origin) below `floor` from this copy, and remember that. Durable. Never moves a floor back.
 
-        Called by retention, with the first offset that is kept. From then on nothing below is held or wanted, nor admitted again; what was
-        declared gone there stays so. A floor that is not above the present one changes nothing. The stream stays known, its offsets go on.
-        Other copies are not touched. Does not ask whether anybody else has the records, and does not wait for consumers: one below the
-        floor gets Trimmed. Does not promise when the disk has room for it: upkeep frees files later, a Kafka its segments. Raises Misuse
-        for a floor below 0 or beyond what this log's own origin has given, and as every writing method.
+        Called by retention, with the first offset that is kept. From then on offsets below are not held, wanted or admitted again;
+        offsets that were declared gone there stay gone. A floor that is not above the present one changes nothing. The stream stays
+        known, and its offsets continue. Other copies are not touched. Does not check whether another node has the records, and does not
+        wait for consumers: one below the floor gets Trimmed. Does not promise when the disk has room for it: upkeep frees files later,
+        Kafka its segments. Raises Misuse for a floor below 0 or beyond what this log's own origin has given, and as every writing method.
         """
         ...
 
     def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
-        """Set aside what is held of `first .. end - 1`, because it is not what its origin signed: keep its bytes apart and want it again.
+        """Set aside the held records of `first .. end - 1`, which are not what their origin signed: keep their bytes apart and want them
+        again.
 
         Called by the watch over signatures, with `why` for `exceptions`. Returns the number of these offsets: 0 where none is held, which
         changes nothing. The change is then durable, also through a rebuilt index, and reported as damage, block by block. The copy's
-        Position may go back. Unlike the other writing methods it is no single commit: where it raises, what was set aside before stays so,
-        and the same call does the rest. Does not keep the very same from being admitted again: who asks for it asks another peer. Raises
-        Misuse for records of this node's own, which nobody else may have, and for what is no range; else as every writing method.
+        Position may go back. Unlike the other writing methods it is no single commit: where it raises, what was set aside before stays
+        so, and the same call does the rest. It does not prevent the same records from being admitted again: a node that requests them
+        asks another peer. Raises Misuse for records of this node's own, which no other node may have, and for an invalid range; else as
+        every writing method.
         """
         ...
 
@@ -400,7 +408,7 @@ class NotProven(NotAllowed):
 
 
 class UnknownWriter(NotProven):
-    """A block by a node that is unknown here, in a stream where it matters who writes."""
+    """Block by a node that is unknown here, in a stream where the writer matters."""
 
     code = "writer_unknown"
 

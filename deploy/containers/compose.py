@@ -34,7 +34,7 @@ class Compose:
             missing = f"{found.split()[0]} is not" if found else f"none of {', '.join(ENGINES)} is"
             raise Unwell(f"{missing} there: install one, or name yours with --engine")
         self._all = () if "podman" in found else ("--all",)
-        """What lists ended containers too: podman-compose does so unasked, and knows no word for it."""
+        """Option that lists ended containers too: podman-compose does so by default, and has no option for it."""
         self._command = (*found.split(), "--project-name", PROJECT, "--file", str(ROOT / "docker-compose.yml"))
 
     def show(self, *words: str) -> None:

@@ -265,16 +265,16 @@ class Credentials:
         self._seen: tuple[int, ...] | None = None
         self._by_token: dict[str, Principal] = {}
         self._gateways: dict[str, tuple[str, Principal]] = {}
-        """Of each gateway the SHA-256 of its token."""
+        """SHA-256 of the token of each gateway, and its principal."""
         self._watching: list[Callable[[], None]] = []
         self._people: dict[str, Credential] = {}
         self._operator: tuple[str, Principal] | None = None
         self.shared: list[bytes] = []
-        """What is sent to the other nodes of this ship or port, as JSON: all entries but those of single nodes, withdrawn entries too."""
+        """Entries that are sent to the other nodes of this ship or port, as JSON: all but those of single nodes, withdrawn entries too."""
         self._checks = PasswordChecks()
         self._key = os.urandom(32)
         self._right: dict[str, bytes] = {}
-        """Of each person the keyed digest of the password that was right last: asking again costs no argon2."""
+        """Keyed digest of the last right password of each person: a repeated check costs no argon2."""
 
     def close(self) -> None:
         """Stop checking passwords."""

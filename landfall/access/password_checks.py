@@ -17,8 +17,10 @@ from streams.model.identifiers import composed
 WAITING_MAX = 8
 """Maximum number of passwords of one login that wait to be checked for one address."""
 REST_SHARE, REST_SHARE_MIN = 4.0, 1.0
-"""After a wrong password so many times its own check is rested: a flood takes a fifth of a core at most, and half of one while passwords
-of addresses wait that have shown no wrong one."""
+"""Pause after a wrong password, as multiples of the time of its own check.
+
+A flood takes a fifth of a core at most. It takes half of one while passwords wait from addresses that have shown no wrong one.
+"""
 PASSWORD_CHARS_MIN, PASSWORD_CHARS_MAX = 12, 200
 CHARACTERS_MIN = 4
 """Minimum number of different characters in a password: it excludes runs of one key, and two keys in turn."""
@@ -91,10 +93,10 @@ class PasswordChecks:
     def __init__(self, verify: Callable[[str, bytes], bool] = verifies) -> None:
         self._verify = verify
         self._lines: dict[tuple[str, str], deque[_Asked]] = {}
-        """By address and login, who had a turn longest ago first."""
+        """Waiting passwords by address and login; the line whose turn was longest ago is first."""
         self._wrong: OrderedDict[str, int] = OrderedDict()
         self._turns: Counter[str] = Counter()
-        """Of each login, which check was its last."""
+        """Number of the last check of each login."""
         self._checked = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="password")
         self._working: asyncio.Task[None] | None = None

@@ -61,9 +61,10 @@ def check_principal(name: str) -> str:
 
 
 def may(principal: Principal, verb: Verb, stream: str | None) -> bool:
-    """Return whether `principal` may do `verb` on `stream` (None: on any stream). Every door asks this; the default is no.
+    """Return whether `principal` may do `verb` on `stream` (None: on any stream). Every door calls this; the default is no.
 
-    `stream` is an MQTT topic where `principal` is a gateway. Else who may have a stream may have what is derived from it (`.heads`).
+    `stream` is an MQTT topic where `principal` is a gateway. Otherwise a principal with a right on a stream has it on streams derived
+    from it (`.heads`).
     """
     allowed = principal.allowed.get(verb, ())
     if stream is None:

@@ -20,7 +20,7 @@ NAME_CHARS_MAX = 100
 REMEMBERED_MAX = 1_024
 """Maximum number of remembered pairs of name and address with a wrong secret: those that showed one last."""
 SLOWED_S, SLOWED_S_MAX = 0.05, 2.0
-"""The answer to a wrong secret waits so long for each that came before it from there, and no longer than the second."""
+"""Delay of the answer to a wrong secret for each earlier one from there, and its maximum, seconds."""
 SLOWED_MAX = 64
 """Maximum number of answers that wait at one time; beyond, wrong secrets are answered at once, with a refusal of their own."""
 
@@ -40,9 +40,9 @@ class WrongSecrets:
         """Start with no wrong secret known. `door`: how reports call it."""
         self._clock, self._metrics, self._report, self._sleep, self._door = clock, metrics, report, sleep, door
         self._known: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
-        """By name and address: when it was reported last, and how many have come since."""
+        """Monotonic time of the last report and number of wrong secrets since then, by name and address."""
         self._reports_s = deque[float](maxlen=REPORTS_MAX)
-        """When the last reports were made."""
+        """Times of the last reports, monotonic seconds."""
         self._waiting = 0
 
     async def shown(self, name: str, address: str) -> None:

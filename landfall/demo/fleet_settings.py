@@ -42,7 +42,7 @@ AT_HQ: Mapping[str, tuple[str, ...]] = {
 }
 """Streams that each process besides headquarters' node may write there. None may read there, and the pages have nothing to do with it."""
 MASTER, PASSWORD = "user:master", "landfall-demo"
-"""Who may log in at a ship's console, and the password of all people: of a demo on this machine only."""
+"""Principal that may log in at a ship's console, and the password of all people: of a demo on this machine only."""
 WAITING_EVERY_S = 5.0
 """Minimum time between two reports to shore of what waits on board, seconds. It is short: at the demo's speed it is hours at sea."""
 Table = dict[str, Any]

@@ -23,11 +23,11 @@ _EVERY_HOST = {"0.0.0.0", "::"}
 Check = TypeVar("Check", bound=Callable[[Any], Iterator["SettingsProblem"]])
 Place = tuple[str | int, ...]
 DoorUrl = Annotated[str, Field(pattern=r"^https?://[^/]+$", examples=["http://127.0.0.1:8770"])]
-"""The URL of a node's door. A setting with a pattern has `examples` of what fits it: the message about a wrong value shows them."""
+"""URL of a node's door. A setting with a pattern has `examples` of what fits it: the message about a wrong value shows them."""
 ClockAddress = Annotated[str, Field(pattern=r"^(wall|https?://.+)$", examples=["wall", "http://127.0.0.1:8790/clock"])]
-"""The clock that a process follows: "wall", or the URL of one that serves the fleet's time as JSON."""
+"""Clock that a process follows: "wall", or the URL of one that serves the fleet's time as JSON."""
 Host = Annotated[str, Field(pattern=r"^[^\s/]+$", examples=["127.0.0.1", "localhost"])]
-"""The name or the address of a machine: whose door to knock at, or where to listen."""
+"""Name or address of a machine: the one to connect to, or the one to listen at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ def given(hint: str) -> BeforeValidator:
 
 
 GivenPath = Annotated[Path, given('write a path, like "/var/lib/landfall"')]
-"""The path of a file or a folder. An empty text would be the working folder."""
+"""Path of a file or a folder. An empty text would be the working folder."""
 Token = Annotated[SecretStr, given("write the token that `landfall credential add` gives at that node")]
-"""What a process shows at a node's door: its own, of a credential of that node."""
+"""Token that a process shows at a node's door: its own, of a credential of that node."""
 
 
 SharedToken = Annotated[SecretStr, Field(min_length=32)]
-"""A random text that two processes have in their settings, by which one knows the other."""
+"""Random text that two processes have in their settings, by which one knows the other."""
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 TrustedProxies = Annotated[tuple[str, ...], AfterValidator(_networks)]
-"""IP addresses and networks of proxies that are believed what they say of whose request they pass on."""
+"""IP addresses and networks of proxies whose claim about the origin of a request is believed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The muster for who asks for it: called of a watch's memory, and shown to those who only look without a wait."""
+"""Muster from a watch's memory, made on request, and shown without a wait to readers that only look."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ CALL_EVERY_S, WAITED_FOR_S = 1.0, 0.3
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The muster, box by box: as of `at_ms` (the watch's own time, UTC ms; 0: nothing heard yet), its lines, and what each box is to the
-    watch (`states`; a box never heard is in none). `port`: where the ship lies (UN/LOCODE), whether a node stands there or not; None at
-    sea. `summary`: the body of an X_MUSTER event."""
+    """Muster, box by box, as of `at_ms` (the watch's own time, UTC ms; 0: nothing received yet).
+
+    `states`: the state of each box in the watch; a box that was never received is in none. `port`: where the ship lies (UN/LOCODE),
+    whether a node stands there or not; None at sea. `summary`: the body of an X_MUSTER event.
+    """
 
     at_ms: int
     port: str | None

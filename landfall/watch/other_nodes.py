@@ -1,5 +1,7 @@
-"""A watch that has just started hears first what the others of its ship or port took in meanwhile: else what comes now would have its clock
-run ahead of all that, and their boxes seem silent; and of one stream ahead of another, the ship's own readings ahead of its boxes'.
+"""Wait of a watch that has just started for the records that the other nodes of its ship or port received meanwhile.
+
+Without it, new records would advance the watch's clock beyond all of those, and their boxes would seem silent. Also, one stream would be
+ahead of another, the ship's own readings ahead of its boxes'.
 """
 
 from __future__ import annotations

@@ -18,8 +18,10 @@ from cargo.loss.watch_state import WatchSettings, WatchState
 from streams.model.identifiers import Position
 
 DIGEST_BYTES, LENGTH_BYTES = 8, 4
-"""A snapshot: XXH3-64 of all that follows, the length of where it stands, that, and the watch's memory, a line for each part of it. It is
-never in memory whole: that would be 30 MiB more for a large ship, each time.
+"""Sizes of the first two parts of a snapshot, bytes.
+
+A snapshot is: XXH3-64 of all that follows, the length of its Positions, the Positions, and the watch's memory, a line for each part of
+it. It is never whole in memory: that would be 30 MiB more for a large ship, each time.
 """
 READ_BYTES = 1 << 20
 

@@ -84,18 +84,19 @@ class _Step:
 
 
 class Watching:
-    """One watch, on a ship or a quay. `run` it as background work of the node; `muster` may be asked any time.
+    """Watch on a ship or a quay. `run` it as background work of the node; `muster` may be called any time.
 
     `patience_s`: how long a hole in a stream is waited for; in its own readings, no longer than
-    `landfall.watch.watermark_reader.PATIENCE_S`. What lies below the floor is passed over. Both are reported in `exceptions`, in
-    the commit that goes past them.
+    `landfall.watch.watermark_reader.PATIENCE_S`. Offsets below the floor are passed over. The commit that advances past either of them
+    reports it to `exceptions`.
 
     `told_by`: streams with the registry entries this watch receives (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
-    knows without receiving them, such as the ports of the settings. `decided_in`: the stream of what people aboard say of boxes, or None.
-    `companions`: the other nodes of the same ship or port, whose readings are watched too. `lacked`: how many of their readings are not
-    here yet, as far as is known; None while none of them says. After a start these come first (`landfall.watch.other_nodes`). `gives_way`:
-    whether sensors wait for their answers: then it rests as long as it works, in small parts, for only one thread of a process is at work
-    at once.
+    knows without receiving them, such as the ports of the settings. `decided_in`: the stream of what people aboard report of boxes, or
+    None. `companions`: the other nodes of the same ship or port, whose readings are watched too.
+
+    `lacked`: how many of their readings are not here yet, as far as is known; None while none of them reports it. After a start these
+    come first (`landfall.watch.other_nodes`). `gives_way`: whether sensors wait for their answers. Then the watch rests as long as it
+    works, in small parts, because only one thread of a process works at once.
     """
 
     def __init__(

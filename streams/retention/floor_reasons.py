@@ -26,7 +26,7 @@ _WORDS = {
     UNSAID: "nobody has said why",
 }
 Starts = Mapping[Origin, tuple[int, str]]
-"""Per origin the floor, and why it is there: `age` or `bytes`, or what the home says, with `_at_home` behind it."""
+"""Floor per origin, and its reason: `age` or `bytes`, or the home's reason with `_at_home` behind it."""
 
 
 def at_home(why: str) -> str:
