@@ -48,6 +48,6 @@ class ProtectedAnswers:
 
 
 def local_path(location: str) -> str:
-    """The path and query of `location`, without its scheme and host; it never begins with two slashes, which would name a host."""
+    """Return the path and query of `location`, without its scheme and host; it never begins with two slashes, which would name a host."""
     parts = urlsplit(location)
     return urlunsplit(("", "", "/" + parts.path.lstrip("/\\"), parts.query, parts.fragment))

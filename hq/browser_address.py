@@ -13,14 +13,14 @@ PAGES_TOKEN, BROWSER = "Landfall-Pages-Token", "Landfall-Browser-Address"
 
 
 def browser_headers(token: SecretStr | None, address: str | None) -> dict[str, str]:
-    """The headers that name the browser's address; none where it, or the token, is not known."""
+    """Return the headers that name the browser's address; none where it, or the token, is not known."""
     if token is None or address is None:
         return {}
     return {PAGES_TOKEN: token.get_secret_value(), BROWSER: address}
 
 
 def browser_address(headers: Mapping[str, str], token: SecretStr | None) -> str | None:
-    """The address that the pages name; None where none is named, it is none, or who names it does not show the token."""
+    """Return the address that the pages name; None where none is named, it is no address, or the sender does not show the token."""
     if token is None or not hmac.compare_digest(headers.get(PAGES_TOKEN, "").encode(), token.get_secret_value().encode()):
         return None
     try:

@@ -48,7 +48,7 @@ def merged(spans: Iterable[Span], span: Span, pixels: int) -> list[Span]:
 
 
 def _extremes(pixel: Ints, values: NDArray[np.float64], turns: NDArray[np.bool_]) -> Ints:
-    """The places of the least and the greatest value of each pixel, of equal ones the first of the least and the last of the greatest."""
+    """Return the places of the least and the greatest value of each pixel: of equal ones the first least and the last greatest."""
     order = np.lexsort((values, pixel))
     ends = np.flatnonzero(turns)
     return np.concatenate([order[np.concatenate([[0], ends + 1])], order[np.concatenate([ends, [len(pixel) - 1]])]])

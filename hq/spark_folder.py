@@ -15,7 +15,7 @@ from hq import java
 
 
 def spark_home() -> Path:
-    """A folder to be Spark's SPARK_HOME, made when it is not there; another one for other jars. Raises Misuse when Delta's are missing.
+    """Return a folder to be Spark's SPARK_HOME; make it when it is missing; another for other jars. Raises Misuse without Delta's.
 
     Safe to call from several processes at once: it comes into its place whole.
     """

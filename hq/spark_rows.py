@@ -57,7 +57,7 @@ def reading_identities(batch: Batch) -> list[bytes | None]:
 
 
 def widen(batch: Batch, runs: Sequence[tuple[int, int, int]] = ()) -> pa.RecordBatch:
-    """The rows of `batch` under WIDE, none lost and none changed: a signal whose name or type has no column goes to `more`. `runs`: when
+    """Return the rows of `batch` under WIDE, none lost or changed: a signal whose name or type has no column goes to `more`. `runs`: when
     they were taken in here, of `LogReader.admissions`.
     """
     records = batch.records
@@ -81,7 +81,7 @@ def widen(batch: Batch, runs: Sequence[tuple[int, int, int]] = ()) -> pa.RecordB
 
 
 def narrow(rows: pa.Table) -> pa.RecordBatch:
-    """What an appender gives of wide `rows`: GIVEN, SOURCE and the signal columns any row has; what is in `more` joins the body."""
+    """Return what an appender gives of wide `rows`: GIVEN, SOURCE and the signal columns any row has; what is in `more` joins the body."""
     columns = {f.name: rows.column(f.name).combine_chunks() for f in (*GIVEN, *SOURCE)}
     columns[BODY] = _with_more(columns[BODY], rows.column(MORE).combine_chunks())
     for f in SIGNAL_FIELDS:

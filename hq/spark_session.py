@@ -47,7 +47,7 @@ class SparkSettings(SettingsTable):
 
 
 def start_spark(settings: SparkSettings, scratch: Path) -> SparkSession:
-    """A session with Delta and the `landfall` source. Takes seconds; one per process. `scratch`: where Spark may spill.
+    """Start a session with Delta and the `landfall` source. It takes seconds; one per process. `scratch`: where Spark may spill.
 
     Sets JAVA_HOME, SPARK_HOME and PYSPARK_PYTHON for the processes that Spark starts.
     """
@@ -66,7 +66,7 @@ def start_spark(settings: SparkSettings, scratch: Path) -> SparkSession:
 
 @contextmanager
 def end_put_off() -> Iterator[None]:
-    """Who is asked to end meanwhile ends after the block: Java is started by a fork, and Python lets no exception out of its hooks."""
+    """Put off the end of a process until after the block: Java is started by a fork, and Python lets no exception out of its hooks."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -81,7 +81,7 @@ def end_put_off() -> Iterator[None]:
 
 
 def _end_quietly(spark: SparkSession) -> None:
-    """When Java goes first, PySpark's server of accumulators writes a traceback of its own: every end would look like a failure."""
+    """Silence the traceback of PySpark's server of accumulators when Java ends first: every end would look like a failure."""
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: told.debug("PySpark's accumulators", exc_info=True)

@@ -13,7 +13,7 @@ __all__ = ["Client", "NodeDoor", "ReaderStanding", "StreamFollower", "connect"]
 
 
 def __getattr__(name: str) -> Any:
-    """What programs use is loaded when it is first asked for: set-up imports this package with nothing but Python."""
+    """Load what programs use when it is first asked for: set-up imports this package with nothing but Python."""
     if name in __all__:
         return getattr(import_module("landfall.client"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -108,20 +108,20 @@ def run_process(name: str, config: Path | None, **more: Any) -> Any:
 
 
 def settings_of(name: str, config: Path | None) -> SettingsTable:
-    """The settings of the process `name` from file and environment. Raises Misuse with every problem of theirs."""
+    """Return the settings of the process `name` from file and environment. Raises Misuse with every problem of theirs."""
     kind: type[SettingsTable] = found(PROCESSES[name].settings)
     return load(kind, config, others=settings_kinds)
 
 
 def settings_kinds() -> Iterator[type[SettingsTable]]:
-    """The settings of every process whose packages are installed here."""
+    """Yield the settings of every process whose packages are installed here."""
     for process in PROCESSES.values():
         with suppress(NotInstalled):
             yield found(process.settings)
 
 
 def found(where: str) -> Any:
-    """What `module:name` names. Raises NotInstalled where it needs a package that this machine does not have."""
+    """Return what `module:name` names. Raises NotInstalled where it needs a package that this machine does not have."""
     module, _, name = where.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

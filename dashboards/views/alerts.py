@@ -81,7 +81,7 @@ def _incident_head(incident: Answer, names: Mapping[str, str], tone: str, now_at
 
 
 def _evidence(incident: Answer, boxes: Sequence[Answer]) -> None:
-    """Why each of the boxes counts as lost: one at a time, the viewer's choice."""
+    """Show why a box counts as lost: one box at a time, the viewer's choice."""
     by_number = {alert["topic"]: alert for alert in boxes}
     if not by_number:
         return

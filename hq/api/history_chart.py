@@ -40,8 +40,9 @@ TRACK_STEPS = 250
 GAP_MS, GAP_STEPS = 3 * 3_600_000, 4
 """A line breaks, and a state ends, where nothing was measured for longer than GAP_MS and than GAP_STEPS times the usual step."""
 ROWS_MAX = 250
-"""Maximum number of readings that are Python objects at once: so few that the garbage collector does not run over all objects of the process
-again and again meanwhile (700 new objects start a run), which took most of the time of a chart of 100,000 readings."""
+"""Maximum number of readings that are Python objects at once.
+
+700 new objects start the garbage collector, which with more readings took most of the time of a chart of 100,000."""
 _FLAG = f'"{CLOCK_BACK}"'
 _NUMBERS, _SWITCHES = (*LINES, *PLACE, SHOCK), tuple(signal for signal, _ in STATES.values())
 _SIGNALS, _PLAIN = (*_NUMBERS, *_SWITCHES), (AT, "source", "offset", "fell_back")
