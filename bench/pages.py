@@ -119,14 +119,10 @@ def main() -> None:
                 charts = [chart_s(tab, long_box(voyage)) for tab in tabs][1:]
                 windows.close()
     desk, chart, size = statistics.median(desks), statistics.median(took for took, _ in charts), max(size for _, size in charts)
-    desk_met, chart_met = desk <= DESK_S_MAX, chart <= CHART_S_MAX and size <= CHART_BYTES_MAX
-    measured = {
-        "desk": Measured(f"{desk:.2f} s ({min(desks):.2f} to {max(desks):.2f})", desk_met),
-        "chart": Measured(f"{chart:.2f} s ({min(charts)[0]:.2f} to {max(charts)[0]:.2f}); {size / 1_000:.0f} kB", chart_met),
-    }
-    for name, took_s, goal_s in (("desk", desk, DESK_S_MAX), ("chart", chart, CHART_S_MAX)):
-        print(f"{name}: {measured[name].figure}, {took_s / goal_s:.2f} of the goal")
-    print("renewed:", ", ".join(write("pages", measured)) or "nothing")
+    figure = f"{desk:.2f} s ({min(desks):.2f} to {max(desks):.2f}); {chart:.2f} s ({min(charts)[0]:.2f} to {max(charts)[0]:.2f}), {size / 1_000:.0f} kB"
+    met = desk <= DESK_S_MAX and chart <= CHART_S_MAX and size <= CHART_BYTES_MAX
+    print(f"{figure}: {desk / DESK_S_MAX:.2f} and {chart / CHART_S_MAX:.2f} of the goals")
+    print("renewed:", ", ".join(write("pages", {"pages": Measured(figure, met)})) or "nothing")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ TINY = {
     "watchday": (("100", "3", "1"), "node_anew_mib"),
     "lossashore": (("1",), "told_wrongly"),
     "strangers": (("100", "2"), "p99"),
-    "pages": (("40", "1"), "of the goal"),
+    "pages": (("40", "1"), "of the goals"),
 }
 """Bench → the arguments of its tiny size, and a figure that it prints."""
 
