@@ -1,8 +1,8 @@
 """Digests: of each container the one with the newest reading in it; shown while no reading that is here is as new (`hq.api.access`).
 
-They are for staff and crews. A customer sees a container from stuffing to stripping of its booking, and a digest can not be cut there: its
-least and greatest values are of a whole window, which may reach beyond either end, into what is another's. So none is in
-`customers/<id>`.
+Their values are for staff and crews. A customer sees a container from stuffing to stripping of its booking, and a digest can not be cut
+there: its least and greatest values are of a whole window, which may reach beyond either end, into the time of another customer. So none
+is in `customers/<id>`. A customer gets the time of the last reading alone, where its booking covers that time.
 """
 
 from __future__ import annotations
