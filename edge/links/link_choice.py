@@ -88,6 +88,8 @@ class ShipPosition:
     def __init__(self, imo: str) -> None:
         self._topic = f"{imo}.location"
         self._last = LastFix()
+        self.early = False
+        """Whether the last `look` left out a reading that is dated later than its own time: it may count at a later one."""
 
     def look(self, log: LogReader, now_ms: int) -> Whereabouts | None:
         """Return the last believed position at `now_ms` (UTC ms by the node's clock); None before there is one. Raises as
@@ -99,6 +101,7 @@ class ShipPosition:
             self._last = LastFix()
         found = [row for batch in log.latest(SHIPS, self._topic) for row in batch.records.to_pylist()]
         rows = [row for row in found if row[ORDER_AT] <= until_ms]
+        self.early = len(rows) < len(found)
         if found and self._last.fix is None:
             newest_ms = max((row[ORDER_AT] for row in rows), default=now_ms)
             rows = log.history(self._topic, newest_ms - BEFORE_MS, newest_ms + 1, [SHIPS]).rows.to_pylist()
@@ -189,9 +192,10 @@ class LinkChoice:
             while True:
                 with suppress(TimeoutError):
                     asks = self._awaited or self._introduces or self._turn.shared or self._seeking.possible or self._yard.possible
+                    asks = asks or self._position.early
                     async with asyncio.timeout(ASK_EVERY_S if asks else None):
                         await self._moved.wait()
-                if self._moved.is_set():
+                if self._moved.is_set() or self._position.early:
                     self._moved.clear()
                     self.where = await asyncio.to_thread(self._position.look, self._node.log, self._node.clock.now_ms())
                 self._turn.share_budgets()

@@ -13,7 +13,7 @@ import pytest
 
 from cargo.loss.reading_rows import Value
 from cargo.vocabulary.registry_entries import Entry, entry_body
-from edge.links.link_choice import ShipPosition, Whereabouts, port_at
+from edge.links.link_choice import LinkChoice, ShipPosition, Whereabouts, port_at
 from edge.settings import PortOfCall
 from landfall.node.node import Node
 from landfall.node.settings import KnownPeer, NodeSettings
@@ -21,12 +21,14 @@ from landfall.storage.file_log import FileLog
 from landfall.watch.loss_facts import latest_position
 from streams.codec import BlockCodec
 from streams.log import Append
+from streams.model.clock import FleetClock, FleetTime
 from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
 from tests.intake.test_clock_steps import Checked
 from tests.support.aboard import ANSWERS_WITHIN_S, NODE, Message, ShipProcess, fleet_clock, publish_all, ship
 from tests.support.credentials import allow_peers
 from tests.support.fleet import Stepped
+from tests.support.fleet import until as happens
 from tests.support.process import wait
 from tests.support.sea import SHIP, START_MS
 from tests.support.sea import TOKYO as PORT
@@ -106,6 +108,30 @@ def test_fixes_taken_in_while_the_clock_was_years_ahead_hide_none_of_later(tmp_p
     [(at_ms, signals)] = latest_position(log, SHIP, checked.now_ms())
     assert (at_ms, signals["latitude_deg"]) == (last.at_ms, last.latitude_deg)
     log.close()
+
+
+async def test_a_position_ahead_of_the_clock_counts_as_soon_as_the_clock_is_there(tmp_path: Path) -> None:
+    """Also where the sensors publish nothing more: a ship that has arrived links the port."""
+    clock = FleetClock(FleetTime(0, START_MS, 86_400.0, stops_at_ms=START_MS))
+    node = Node(NodeSettings.model_validate({"node": NODE, "role": "ship", "identity": SHIP, "folder": tmp_path}), clock)
+    await node.start()
+    choice = LinkChoice(node, [tokyo()], None)
+    choosing = asyncio.create_task(choice.run())
+
+    async def measured(at_ms: int, place: tuple[float, float]) -> None:
+        signals: dict[str, Value] = dict(zip(("latitude_deg", "longitude_deg"), place, strict=True))
+        await node.append([Append("ships", to_batch([Record(f"{SHIP}.location", "GPS", at_ms, signals)]))])
+
+    await measured(START_MS, AT_SEA)
+    await happens(lambda: choice.where == Whereabouts(*AT_SEA, START_MS))
+    await measured(START_MS + 24 * HOUR_MS, TOKYO)
+    await happens(lambda: choice._position.early)
+    assert choice.port is None
+    clock.follow(FleetTime(0, START_MS + 24 * HOUR_MS, 0.0))
+    await happens(lambda: choice.port == "JPTYO")
+    choosing.cancel()
+    await asyncio.gather(choosing, return_exceptions=True)
+    await node.stop()
 
 
 @asynccontextmanager
