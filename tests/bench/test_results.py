@@ -12,7 +12,7 @@ from bench import performancedoc, watchdoc
 from bench.__main__ import SHORT
 from bench.duel.goals import goals
 from bench.results import FOLDER, Measured, Row, command_of, read_rows, write
-from tests.bench.test_tiny import TINY
+from tests.bench.test_tiny import LONGEST, TINY
 
 BENCHES = sorted(path.stem for path in FOLDER.glob("*.json"))
 OF_NO_BENCH = {"tests", "torture"}
@@ -59,7 +59,7 @@ def test_no_short_run_of_the_tests_renews_a_row() -> None:
     commands = {one.command for bench in BENCHES for one in read_rows(bench)} | {
         watchdoc.read_table(name).command for name in watchdoc.NAMES
     }
-    assert commands & {command_of(bench, list(size)) for bench, (size, _) in TINY.items()} == set()
+    assert commands & {command_of(bench, list(size)) for bench, (size, _) in {**TINY, **LONGEST}.items()} == set()
     assert commands & {command_of(bench, list(size)) for bench, size in SHORT.items() if size} == set()
 
 

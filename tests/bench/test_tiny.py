@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 DEADLINE_S = 600.0
 """For a busy machine: each takes seconds of processor time."""
 TINY = {
-    "voyage": (("40",), "alert_to_map_s"),
     "log": (("100", "24"), "upkeep_share"),
     "reading": (("100", "24"), "codec_alone"),
     "codec": (("100", "24"), "entropy"),
@@ -37,12 +36,14 @@ TINY = {
     "pages": (("40", "1"), "of the goals"),
 }
 """Bench → the arguments of its tiny size, and a figure that it prints."""
+LONGEST = {"voyage": (("40",), "alert_to_map_s")}
+"""The same of the bench that plays most of the story whatever its size: ten minutes of processor time (`make torture`)."""
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", [*TINY, *(pytest.param(name, marks=pytest.mark.torture) for name in LONGEST)])
 def test_a_bench_runs_to_its_end(name: str) -> None:
-    size, figure = TINY[name]
+    size, figure = {**TINY, **LONGEST}[name]
     words = [sys.executable, "-m", f"bench.{name}", *size]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]

@@ -169,15 +169,8 @@ def many(seed: int) -> None:
                 pair(seed, storm, down_s, down_s * 2 // 3, kept=False, when=when)
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.long
-@pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("seed", [10, 11])
+@pytest.mark.parametrize("seed", [10, *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(11, 20))])
 def test_the_same_of_many(seed: int) -> None:
-    many(seed)
-
-
-@pytest.mark.torture
-@pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("seed", range(12, 20))
-def test_the_same_of_very_many(seed: int) -> None:
     many(seed)

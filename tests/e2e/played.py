@@ -83,29 +83,29 @@ def play(voyage: Voyage, fate: Calm) -> Played:
     voyage.to_chapter("B", on_the_way=lambda: fate.bound_for_singapore(voyage))
     fate.before_singapore(voyage)
     until("the ship has spoken of what she loaded", lambda: voyage.published() and voyage.watched(FIRST))
-    until("Singapore has her events", lambda: in_step(voyage, ("events",), ("singapore",), ("tokyo", FIRST)))
-    until("Singapore has what Tokyo has", lambda: in_step(voyage, ("containers",), ("singapore",), ("tokyo",)))
+    in_step(voyage, "Singapore has her events", ("events",), ("singapore",), ("tokyo", FIRST))
+    in_step(voyage, "Singapore has what Tokyo has", ("containers",), ("singapore",), ("tokyo",))
     before_at_ms = voyage.clock()["fleet_at_ms"]
     before = {stream: voyage.rows("singapore", stream) for stream in ("events", "registry")}
     amended = amend(voyage)
     with fate.through_singapore(voyage):
         voyage.run_to(halfway_through_singapore(voyage))
         until("every reading till then is acknowledged", voyage.published)
-        until("Singapore has the passage's readings", lambda: in_step(voyage, ("containers",), ("singapore",), (FIRST,)))
+        in_step(voyage, "Singapore has the passage's readings", ("containers",), ("singapore",), (FIRST,))
         given_at_ms = voyage.clock()["fleet_at_ms"]
         voyage.to_chapter("C", on_the_way=lambda: fate.bound_for_sydney(voyage))
-        until("ports have their own readings", lambda: in_step(voyage, ("containers",), SHORE, ("tokyo", "singapore")))
+        in_step(voyage, "ports have their own readings", ("containers",), SHORE, ("tokyo", "singapore"))
         until("ports have the passage's readings", lambda: level(voyage, "containers", SHORE, FIRST))
     passage = {node: voyage.position(node, "containers") for node in SHORE}
     up_again(voyage)
-    until("the satellite carries", lambda: in_step(voyage, ("ships", "alerts"), SHORE, (FIRST,)))
+    in_step(voyage, "the satellite carries", ("ships", "alerts"), SHORE, (FIRST,))
     with fate.off_sydney(voyage):
         seen = off_sydney(voyage)
     with fate.to_the_end(voyage):
         voyage.play_to_the_end()
     until("every reading is published and acknowledged", voyage.published)
     land(voyage, SECOND, "SGSIN")
-    until("every log on shore has everything", lambda: in_step(voyage, SENSED, SHORE, NODES))
+    in_step(voyage, "every log on shore has everything", SENSED, SHORE, NODES)
     voyage.stop(*QUAYS, *SHIP_NODES)  # they have done what they are for: Spark has the processors to itself
     until("Spark and the projector have worked it off", voyage.caught_up, 2 * DEADLINE_S)
     return Played(voyage, fate, before_at_ms, before, amended, given_at_ms, passage, seen)
@@ -123,13 +123,25 @@ def up_again(voyage: Voyage) -> None:
     until("every process is up again", lambda: all(healthy(programs[name].health_url) for name in running))
 
 
-def in_step(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> bool:
-    """Whether each of `nodes` has of each stream all that each of `origins` appended itself."""
+def in_step(voyage: Voyage, what: str, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> None:
+    """Wait until each of `nodes` has of each stream all that each of `origins` appended itself."""
+
+    def told() -> str:
+        return f"{lacking(voyage, streams, nodes, origins)}; {voyage.last_words({*nodes, *origins})}"
+
+    until(what, lambda: not lacking(voyage, streams, nodes, origins), told=told)
+
+
+def lacking(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> dict[str, str]:
+    """What each of `nodes` has less of a stream than one of `origins` appended itself: node and stream → "origin: had of appended"."""
+    less: dict[str, list[str]] = {}
     for stream in streams:
         own = {origin: offset for node in origins for origin, offset in voyage.position(node, stream).items() if origin.node == node}
-        if not all(voyage.position(node, stream).reaches(Position(own)) for node in nodes):
-            return False
-    return True
+        for node in nodes:
+            had = voyage.position(node, stream)
+            few = [f"{origin}: {had[origin]} of {offset}" for origin, offset in own.items() if had[origin] < offset]
+            less |= {f"{node} {stream}": few} if few else {}
+    return {where: ", ".join(few) for where, few in less.items()}
 
 
 def level(voyage: Voyage, stream: str, nodes: tuple[str, ...], origin: str) -> bool:

@@ -10,7 +10,7 @@ from streams.model.records import StoredRecord
 from tests.e2e.offsydney import FIRST
 from tests.e2e.played import Played
 
-pytestmark = pytest.mark.timeout(900)  # the voyage itself is played within the first of these tests
+pytestmark = pytest.mark.timeout(3_600)  # the voyage itself is played within the first of these tests
 
 
 def test_digests_are_told_once_and_agree_with_the_readings(played: Played) -> None:

@@ -34,7 +34,7 @@ from tests.hq_serving.conftest import project
 FROM_METRICS = ("process_status",)
 """Tables of what goes on for ever: each process's last word."""
 
-pytestmark = pytest.mark.timeout(900)  # the voyage itself is played within the first of these tests
+pytestmark = pytest.mark.timeout(3_600)  # the voyage itself is played within the first of these tests
 
 
 def counted(rows: list[Row]) -> Counter[Row]:

@@ -11,7 +11,7 @@ from streams.model.records import order_at_ms
 from tests.e2e.asked import calm_alone
 from tests.e2e.played import Played
 
-pytestmark = [pytest.mark.timeout(900), calm_alone]  # the voyage itself is played within the first of these tests
+pytestmark = [pytest.mark.timeout(3_600), calm_alone]  # the voyage itself is played within the first of these tests
 
 
 def last_said(played: Played, until_at_ms: int) -> dict[str, dict[str, tuple[int, Any]]]:

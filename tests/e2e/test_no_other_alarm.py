@@ -21,7 +21,7 @@ from tests.e2e.amending import FIRST_IMO, SECOND_IMO, SINGAPORE
 from tests.e2e.offsydney import FIRST
 from tests.e2e.played import Played
 
-pytestmark = pytest.mark.timeout(900)  # the voyage itself is played within the first of these tests
+pytestmark = pytest.mark.timeout(3_600)  # the voyage itself is played within the first of these tests
 
 SILENCE = ("late", "silent")
 ABOARD = {f"ship/{FIRST_IMO}": FIRST_IMO, f"ship/{SECOND_IMO}": SECOND_IMO}

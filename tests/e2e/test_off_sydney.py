@@ -10,7 +10,7 @@ from tests.e2e.offsydney import FIRST, ONLOOKERS, SHORE, lacking, loss_records
 from tests.e2e.ordeal import Standstill, ordeal_of
 from tests.e2e.played import Played
 
-pytestmark = pytest.mark.timeout(900)  # the voyage itself is played within the first of these tests
+pytestmark = pytest.mark.timeout(3_600)  # the voyage itself is played within the first of these tests
 
 
 def test_headquarters_and_all_ports_have_the_alerts_at_real_time(played: Played) -> None:

@@ -25,7 +25,7 @@ WIDE = ViewportSize(width=1600, height=1000)
 NUMBER = re.compile(r"[A-Z]{4}\d{7}")
 CROSS = theme.rgb(theme.ALERT)
 
-pytestmark = [pytest.mark.timeout(900), calm_alone]  # the voyage itself is played within the first of these tests
+pytestmark = [pytest.mark.timeout(3_600), calm_alone]  # the voyage itself is played within the first of these tests
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ KNOWN_WITHIN_MS = 10 * 60_000
 NEAR_NM = 1.0
 ON_FIRST = f"ship/{FIRST_IMO}"
 
-pytestmark = pytest.mark.timeout(900)  # the voyage itself is played within the first of these tests
+pytestmark = pytest.mark.timeout(3_600)  # the voyage itself is played within the first of these tests
 
 
 def bodies(rows: list[StoredRecord], **wanted: Any) -> list[dict[str, Any]]:
