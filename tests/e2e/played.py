@@ -83,7 +83,7 @@ def play(voyage: Voyage, fate: Calm) -> Played:
     voyage.to_chapter("B", on_the_way=lambda: fate.bound_for_singapore(voyage))
     fate.before_singapore(voyage)
     until("the ship has spoken of what she loaded", lambda: voyage.published() and voyage.watched(FIRST))
-    in_step(voyage, "Singapore has her events", ("events",), ("singapore",), ("tokyo", FIRST))
+    in_step(voyage, "Singapore has the events of Tokyo and the ship", ("events",), ("singapore",), ("tokyo", FIRST))
     in_step(voyage, "Singapore has what Tokyo has", ("containers",), ("singapore",), ("tokyo",))
     before_at_ms = voyage.clock()["fleet_at_ms"]
     before = {stream: voyage.rows("singapore", stream) for stream in ("events", "registry")}
@@ -126,22 +126,23 @@ def up_again(voyage: Voyage) -> None:
 def in_step(voyage: Voyage, what: str, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> None:
     """Wait until each of `nodes` has of each stream all that each of `origins` appended itself."""
 
-    def told() -> str:
-        return f"{lacking(voyage, streams, nodes, origins)}; {voyage.last_words({*nodes, *origins})}"
+    def details() -> str:
+        return f"{missing(voyage, streams, nodes, origins)}; {voyage.log_ends({*nodes, *origins})}"
 
-    until(what, lambda: not lacking(voyage, streams, nodes, origins), told=told)
+    until(what, lambda: not missing(voyage, streams, nodes, origins), details=details)
 
 
-def lacking(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> dict[str, str]:
-    """What each of `nodes` has less of a stream than one of `origins` appended itself: node and stream → "origin: had of appended"."""
-    less: dict[str, list[str]] = {}
+def missing(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> dict[str, str]:
+    """What `nodes` do not have of what `origins` appended themselves: node and stream → "origin: offset it has reached of its end"."""
+    found: dict[str, str] = {}
     for stream in streams:
         own = {origin: offset for node in origins for origin, offset in voyage.position(node, stream).items() if origin.node == node}
         for node in nodes:
             had = voyage.position(node, stream)
-            few = [f"{origin}: {had[origin]} of {offset}" for origin, offset in own.items() if had[origin] < offset]
-            less |= {f"{node} {stream}": few} if few else {}
-    return {where: ", ".join(few) for where, few in less.items()}
+            behind = [f"{origin}: {had[origin]} of {offset}" for origin, offset in own.items() if had[origin] < offset]
+            if behind:
+                found[f"{node} {stream}"] = ", ".join(behind)
+    return found
 
 
 def level(voyage: Voyage, stream: str, nodes: tuple[str, ...], origin: str) -> bool:

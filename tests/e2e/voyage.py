@@ -35,10 +35,10 @@ from tests.support.ports import free_ports
 SHORT = PlayedStory(seed=7, boxes=40, cadence="short", speed=60.0)
 BRISK, FAST = 2_000.0, 20_000.0
 DEADLINE_S = 600.0
-"""On a machine where all else is at work too, what takes a second alone takes a minute: only what hangs reaches this."""
+"""Deadline of a wait, seconds: on a busy machine too only a hang reaches it."""
 POLL_S = 0.2
-WORDS = 400
-"""Characters of a process's log that a test which fails shows."""
+LOG_END = 400
+"""Number of characters of a process's log that a failing test shows."""
 WATCH_EVERY_S = 0.5
 PROJECTED = ("containers", "ships", "events", "alerts", "registry", "states", "customers/")
 SELDOM = "trigger_ms = 3000\nsettle_interval_s = 3600\n"
@@ -149,29 +149,29 @@ class Voyage:
         self.control(action="jump", chapter=chapter)
         if on_the_way is not None:
             on_the_way()
-        self.sail(f"the jump to {chapter} is over", lambda told: told["state"] not in ("jumping", "waiting"))
+        self.sail(f"the jump to {chapter} is over", lambda clock: clock["state"] not in ("jumping", "waiting"))
         self.control(action="pause")
 
     def run_to(self, at_ms: int) -> None:
         """Run, slowly enough to stop soon after fleet time `at_ms` on a busy machine, and stand still there."""
         self.control(action="speed", speed=BRISK)
         self.control(action="resume")
-        self.sail("the time has come", lambda told: bool(told["fleet_at_ms"] >= at_ms))
+        self.sail("the time has come", lambda clock: bool(clock["fleet_at_ms"] >= at_ms))
         self.control(action="pause")
 
     def play_to_the_end(self) -> None:
         """Run on fast until the story is over."""
         self.control(action="speed", speed=FAST)
         self.control(action="resume")
-        self.sail("the story is over", lambda told: told["state"] == "ended")
+        self.sail("the story is over", lambda clock: clock["state"] == "ended")
 
     def sail(self, what: str, arrived: Callable[[dict[str, Any]], bool]) -> None:
-        """Wait until the clock's answer is such, however long that takes; fail with `what` when the fleet's time stands still."""
+        """Wait until `arrived` is true of the clock's answer, however long that takes. Fail with `what` when fleet time stops."""
         moved_ms, moved_s = -1, time.monotonic()
-        while not arrived(told := self.clock()):
+        while not arrived(clock := self.clock()):
             now_s = time.monotonic()
-            if told["fleet_at_ms"] > moved_ms:
-                moved_ms, moved_s = told["fleet_at_ms"], now_s
+            if clock["fleet_at_ms"] > moved_ms:
+                moved_ms, moved_s = clock["fleet_at_ms"], now_s
             assert now_s - moved_s < DEADLINE_S, f"no time has passed in {DEADLINE_S:.0f} s, and it is still not so that {what}"
             threading.Event().wait(POLL_S)
 
@@ -201,9 +201,9 @@ class Voyage:
         finally:
             log.close()
 
-    def last_words(self, processes: Collection[str]) -> dict[str, str]:
-        """The last lines of each process's log."""
-        return {name: (self.supervisor.logs / f"{name}.log").read_text()[-WORDS:] for name in sorted(processes)}
+    def log_ends(self, processes: Collection[str]) -> dict[str, str]:
+        """The end of each process's log."""
+        return {name: (self.supervisor.logs / f"{name}.log").read_text()[-LOG_END:] for name in sorted(processes)}
 
     def watched(self, node: str) -> bool:
         """Whether a node's watch has judged every reading that its log holds."""
@@ -274,14 +274,14 @@ class Api:
             cursor = {"cursor": page["next"]}
 
 
-def until(what: str, condition: Callable[[], bool], deadline_s: float = DEADLINE_S, told: Callable[[], str] = str) -> None:
-    """Wait until `condition` holds; fails the test with `what`, and what is `told` then, when it does not in time."""
+def until(what: str, condition: Callable[[], bool], deadline_s: float = DEADLINE_S, details: Callable[[], str] = str) -> None:
+    """Wait until `condition` holds. Fail the test with `what` and the `details` of that moment when it does not in time."""
     began = time.monotonic()
     while time.monotonic() - began < deadline_s:
         if condition():
             return
         threading.Event().wait(POLL_S)
-    raise AssertionError(f"after {deadline_s:.0f} s it is still not so that {what} {told()}".rstrip())
+    raise AssertionError(f"after {deadline_s:.0f} s it is still not so that {what} {details()}".rstrip())
 
 
 @contextmanager
