@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import resource
@@ -30,6 +31,9 @@ __all__ = ["no_process_is_left"]
 # As in the Makefile, for whoever runs pytest without it: else each of the hundreds of processes of a run compiles our code anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Nothing that is loaded and collected before the first test is garbage: looking for it takes a quarter of that time in each worker.
+gc.disable()
 
 # A busy machine fails no test; a run repeats the one before, but for torture, which looks further each time.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -148,6 +152,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for file, group in {(item.nodeid.partition("::")[0], group) for item, group in groups.items()}:
         expected_s[group] += int(known_s.get(file, 0))  # of what is APART, each test as if it took what all do: they come first
     items.sort(key=lambda item: (item.name == LAST, -expected_s[groups[item]]))
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is looked for from here on, in what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 class OneKafka:

@@ -19,6 +19,12 @@ from streams.model.errors import Corrupt, RetryLater
 Module = tuple[str, str, str]
 """Group, artifact, version."""
 IVY = CACHE / "ivy"
+SETTINGS = """\
+<ivysettings><settings defaultResolver="public"/><resolvers>
+<ibiblio name="public" m2compatible="true" usepoms="{with_dependencies}"/>
+</resolvers></ivysettings>
+"""
+"""Where what a module asks for is not looked up, Ivy does not read its POM: fetching takes half as long."""
 TRUSTED_BY_THIS_MACHINE = Path("/etc/ssl/certs/ca-certificates.crt")
 TRUST_STORE_PASSWORD = "changeit"  # Java's own default: a trust store holds nothing secret
 
@@ -62,10 +68,13 @@ def _retrieve(
     IVY.mkdir(parents=True, exist_ok=True)
     wanted = IVY / "wanted.xml"
     wanted.write_text(_ivy_file(modules, with_dependencies))
+    settings = IVY / "settings.xml"
+    settings.write_text(SETTINGS.format(with_dependencies=str(with_dependencies).lower()))
     jars = next(Path(next(iter(_spec_folders("pyspark"))), "jars").glob("ivy-*.jar"))
     command = [
         *_java_command(), f"-Divy.default.ivy.user.dir={IVY}", "-cp", str(jars), "org.apache.ivy.Main",
-        "-ivy", str(wanted), "-cache", str(IVY / "cache"), "-types", "jar", "bundle", "-retrieve", str(folder / pattern),
+        "-settings", str(settings), "-ivy", str(wanted), "-cache", str(IVY / "cache"),
+        "-types", "jar", "bundle", "-retrieve", str(folder / pattern),
     ]  # fmt: skip
     if subprocess.run(command, check=False).returncode:
         raise RetryLater(f"Ivy could not fetch {what}", hint="see its words above: is the network there?")
@@ -73,8 +82,7 @@ def _retrieve(
 
 def _ivy_file(modules: Iterable[Module], with_dependencies: bool) -> str:
     lines = (
-        f'<dependency org="{group}" name="{name}" rev="{revision}" transitive="{str(with_dependencies).lower()}" '
-        f'conf="default->{"default" if with_dependencies else "master"}"/>'
+        f'<dependency org="{group}" name="{name}" rev="{revision}" transitive="{str(with_dependencies).lower()}" conf="default->default"/>'
         for group, name, revision in modules
     )
     return (
