@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,19 +92,19 @@ class ShipPosition:
         self.early = False
         """Whether the last `look` left out a reading that is dated later than its own time: it may count at a later one."""
 
-    def look(self, log: LogReader, now_ms: int) -> Whereabouts | None:
-        """Return the last believed position at `now_ms` (UTC ms by the node's clock); None before there is one. Raises as
-        `LogReader.history`.
+    def look(self, log: LogReader, now_ms: int | None) -> Whereabouts | None:
+        """Return the last believed position at `now_ms` (UTC ms by the node's clock; None while that clock is doubted); None before there
+        is one. Raises as `LogReader.history`.
 
-        A reading that is dated later was measured while the clock was ahead, at an unknown time."""
-        until_ms = now_ms + BELIEVED_AHEAD_MS
+        A reading that is dated later was measured while the clock was ahead, at an unknown time. A doubted clock leaves none out."""
+        until_ms = math.inf if now_ms is None else now_ms + BELIEVED_AHEAD_MS
         if self._last.fix is not None and self._last.fix.at_ms > until_ms:
             self._last = LastFix()
         found = [row for batch in log.latest(SHIPS, self._topic) for row in batch.records.to_pylist()]
         rows = [row for row in found if row[ORDER_AT] <= until_ms]
         self.early = len(rows) < len(found)
         if found and self._last.fix is None:
-            newest_ms = max((row[ORDER_AT] for row in rows), default=now_ms)
+            newest_ms = max((row[ORDER_AT] for row in rows), default=now_ms or 0)
             rows = log.history(self._topic, newest_ms - BEFORE_MS, newest_ms + 1, [SHIPS]).rows.to_pylist()
         fixes = (fix_of(row[ORDER_AT], row) for row in sorted(rows, key=lambda row: row[ORDER_AT]))
         self._last.take(fix for fix in fixes if fix is not None)
@@ -145,6 +146,9 @@ class LinkChoice:
         self.wish = self._wished.read(self._known, AUTO)
         self._position = ShipPosition(self._imo)
         self.where: Whereabouts | None = None
+        self._changed_s: float | None = None
+        """When `where` changed, boot seconds. None before the first look: that finds a position of unknown age."""
+        self._doubted = False
         self.port: str | None = None
         self._kept: list[PeerAddress] | None = None
         self._seeking, self._yard = Seeking(ports, node.clock), Yard(headquarters.lan_url if headquarters else None, node.clock)
@@ -192,12 +196,12 @@ class LinkChoice:
             while True:
                 with suppress(TimeoutError):
                     asks = self._awaited or self._introduces or self._turn.shared or self._seeking.possible or self._yard.possible
-                    asks = asks or self._position.early
+                    asks = asks or self._position.early or self._doubted
                     async with asyncio.timeout(ASK_EVERY_S if asks else None):
                         await self._moved.wait()
-                if self._moved.is_set() or self._position.early:
+                if self._moved.is_set() or self._position.early or self._doubted:
                     self._moved.clear()
-                    self.where = await asyncio.to_thread(self._position.look, self._node.log, self._node.clock.now_ms())
+                    await self._look()
                 self._turn.share_budgets()
                 if self.wish == AUTO and self._is_astray():
                     await self._seeking.seek()
@@ -211,6 +215,23 @@ class LinkChoice:
                 await asyncio.sleep(LOOK_S)
         finally:
             unsubscribe()
+
+    async def _look(self) -> None:
+        """Look where the ship is. A doubted clock has no part in it."""
+        clock, before = self._node.clock, self.where
+        self._doubted = clock.doubted()
+        self.where = await asyncio.to_thread(self._position.look, self._node.log, None if self._doubted else clock.now_ms())
+        if self._changed_s is None:
+            self._changed_s = -math.inf
+        elif self.where != before:
+            self._changed_s = clock.boot_s()
+
+    def _age_ms(self, where: Whereabouts) -> float:
+        """Return the age of this position; while the clock is doubted, the time since the position changed, which no step alters."""
+        clock = self._node.clock
+        if not clock.doubted():
+            return clock.now_ms() - where.at_ms
+        return math.inf if self._changed_s is None else (clock.boot_s() - self._changed_s) * 1000
 
     def _wanted(self) -> list[PeerAddress]:
         lies = port_at(self._ports, self.where, self.port)
@@ -247,7 +268,7 @@ class LinkChoice:
 
     def _is_astray(self) -> bool:
         """Return whether the ship does not know where it is, and no port's radius says so either."""
-        old = self.where is None or self._node.clock.now_ms() - self.where.at_ms > POSITION_COUNTS_MS
+        old = self.where is None or self._age_ms(self.where) > POSITION_COUNTS_MS
         return old and port_at(self._ports, self.where, self.port) is None
 
     def _is_to_dial(self) -> bool:

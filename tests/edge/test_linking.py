@@ -134,6 +134,43 @@ async def test_a_position_ahead_of_the_clock_counts_as_soon_as_the_clock_is_ther
     await node.stop()
 
 
+async def test_a_step_of_the_clock_makes_no_position_older_or_newer(tmp_path: Path) -> None:
+    """While the clock is doubted, the age of the ship's position is the time since it changed."""
+    clock = Stepped(START_MS)
+    node = Node(NodeSettings.model_validate({"node": NODE, "role": "ship", "identity": SHIP, "folder": tmp_path}), clock)
+    await node.start()
+    choice = LinkChoice(node, [tokyo()], None)
+    choosing = asyncio.create_task(choice.run())
+
+    async def measured(latitude_deg: float) -> None:
+        boxes = [Record(box, f"T-{box}", clock.at_ms, {"return_c": 4.0}) for box in ("MSKU1234565", "TGHU7654320", "MSKU1234570")]
+        signals: dict[str, Value] = {"latitude_deg": latitude_deg, "longitude_deg": AT_SEA[1]}
+        fix = Record(f"{SHIP}.location", "GPS", clock.at_ms, signals)
+        await node.append([Append("containers", to_batch(boxes)), Append("ships", to_batch([fix]))])
+        await happens(lambda: choice.where == Whereabouts(latitude_deg, AT_SEA[1], clock.at_ms))
+
+    await measured(33.0)
+    assert not choice._is_astray()
+    for step_ms in (10 * 365 * 24 * HOUR_MS, -24 * HOUR_MS):
+        clock.ahead_ms = step_ms
+        assert (node.clock.doubted(), choice._is_astray()) == (True, False), "a fresh position is no older"
+        clock.advance(60.0)
+        await measured(choice.where.latitude_deg + 0.01 if choice.where else 0.0)
+        assert not choice._is_astray()
+        clock.advance(2 * 3_600.0)
+        assert choice._is_astray(), "an old position is no newer"
+        await measured(choice.where.latitude_deg + 0.01 if choice.where else 0.0)
+        clock.ahead_ms = 0
+        assert (node.clock.doubted(), choice._is_astray()) == (False, False)
+    choosing.cancel()
+    await asyncio.gather(choosing, return_exceptions=True)
+    again = LinkChoice(node, [tokyo()], None)
+    clock.ahead_ms = -24 * HOUR_MS
+    await again._look()
+    assert (again.where, again._is_astray()) == (choice.where, True), "after a restart its age is unknown"
+    await node.stop()
+
+
 @asynccontextmanager
 async def ashore(folder: Path, name: str, role: str) -> AsyncIterator[Node]:
     """A node ashore that lets the ship in."""
