@@ -21,12 +21,18 @@ LOOK_EVERY_S = 2.0
 ACCEPTED, OVER = "accepted", "no longer in health"
 """Outcomes in `exceptions` that end the trouble: by a person, and after DEGRADED_S."""
 TROUBLE = "below_floor"
+_FLOOR = ".floor"
 logger = logging.getLogger(__name__)
 
 
 def floor_topic(process: str) -> str:
     """Return the topic in `exceptions` whose latest record says whether records of `process` are missing and not accepted."""
-    return f"{process}.floor"
+    return f"{process}{_FLOOR}"
+
+
+def process_of(topic: str) -> str | None:
+    """Return the process whose floor topic this is; None for every other topic."""
+    return topic.removesuffix(_FLOOR) if topic.endswith(_FLOOR) else None
 
 
 def floor_append(process: str, reason: str, outcome: str, at_ms: int | None) -> Append:

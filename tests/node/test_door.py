@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from landfall.access.credentials import Credential, CredentialFile, operator_token
 from landfall.node.node import Node
 from landfall.system.http_headers import DATA_HEADERS
 from landfall.transport import http_client as link_door
@@ -28,6 +29,7 @@ from streams.log import Append
 from streams.model.errors import LandfallError, Misuse, NotAllowed, RetryLater
 from streams.model.identifiers import Coordinates, Origin, Position
 from streams.model.records import Record, to_batch
+from streams.skipped_records import NODE, floor_topic
 from tests.support.fleet import SINCE_AT_MS, readings, settings, started, until
 from tests.support.refusals import refusal
 
@@ -123,6 +125,28 @@ async def test_what_the_node_says_of_its_own_records_no_other_program_writes(tmp
         with refusal(NotAllowed, "stream_of_node", stream):
             await asyncio.to_thread(door.append, [Append(stream, to_batch([Record("x", signals={"v": 1})]))])
         assert node.log.own_end(stream, node.log.origin) == 0
+    await node.stop()
+
+
+async def test_what_a_process_never_read_is_reported_by_its_own_principal_alone(tmp_path: Path) -> None:
+    """An operator may report it too: that is how a person accepts it."""
+    credentials = CredentialFile(tmp_path / "hq")
+    for name in ("projector", "fanout"):
+        credentials.put(Credential.of_token(f"user:{name}", {"produce": ("*",)}, f"of-{name}"))
+    node = await started("hq", tmp_path)
+
+    def append(token: str, *topics: str) -> None:
+        rows = to_batch([Record(topic, body={"reason": "nothing", "outcome": "went on"}) for topic in topics])
+        AppendDoor(node.url, token).append([Append("exceptions", rows)])
+
+    for token, process in (("of-projector", "fanout"), ("of-projector", NODE), ("of-fanout", "projector")):
+        with refusal(NotAllowed, "topic_not_own"):
+            await asyncio.to_thread(append, token, "fine", floor_topic(process))
+        assert not node.log.latest("exceptions", "fine"), "nothing of a refused request is kept"
+    await asyncio.to_thread(append, "of-projector", "fine", floor_topic("projector"))
+    await asyncio.to_thread(append, operator_token(tmp_path / "hq"), floor_topic("fanout"), floor_topic(NODE))
+    kept = [bool(node.log.latest("exceptions", floor_topic(process))) for process in ("projector", "fanout", NODE)]
+    assert kept == [True, True, True]
     await node.stop()
 
 

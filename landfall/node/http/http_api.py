@@ -46,6 +46,7 @@ from streams.replication.ledger_summaries import checked_ranges, checked_reason
 from streams.replication.link_terms import Key
 from streams.retention.floor_reasons import starts_of
 from streams.retention.known_holdings import HOMES
+from streams.skipped_records import EXCEPTIONS, floor_topic, process_of
 
 ROWS = 10_000
 RETRY_AFTER_S, CROWDED_RETRY_AFTER_S = "1", "5"
@@ -201,6 +202,7 @@ class HttpApi:
         appends = await WRITERS.run(partial(appends_of, await body_of(request)))
         for append in appends:
             must(request, "produce", append.stream)
+            _check_floors(principal_of(request), append)
         for append in appends:
             await self._check_writes(append)
             if append.stream == CONSUMERS:
@@ -340,6 +342,15 @@ class HttpApi:
             return _text(table_lines(log, log.history(topic, since, until, self._readable(principal)).rows, limit))
 
         return _told(await READERS.run(told))
+
+
+def _check_floors(principal: Principal, append: Append) -> None:
+    """Raise NotAllowed where `principal` reports what another process never read: only `user:PROCESS` and operators report that."""
+    topics = append.records.column(TOPIC).unique().to_pylist() if append.stream == EXCEPTIONS else ()
+    for process in filter(None, map(process_of, topics)):
+        if principal.name != f"user:{process}" and not may(principal, "admin", EXCEPTIONS):
+            what = f"{principal.name} may not write {floor_topic(process)} of {EXCEPTIONS}: it is what {process} itself reports"
+            raise NotAllowed(what, hint=f"name the credential of this process user:{process}", code="topic_not_own")
 
 
 def _text(lines: Iterator[str]) -> str:
