@@ -158,7 +158,7 @@ class Accounts:
 
     def open_session(self, username: str, argon2_hash: str, now_ms: int) -> str:
         """Return the token of a new session of the account whose password had this hash. The token has 256 random bits, of which the file
-        keeps the SHA-256. `now_ms`: the wall's time, UTC ms. The session ends with the password, or the account."""
+        keeps the SHA-256. `now_ms`: UTC ms. The session ends with the password, or the account."""
         token = secrets.token_urlsafe(32)
         keep = "SELECT token_sha256 FROM session WHERE username = ? ORDER BY used_at_ms DESC LIMIT ?"
         with self._connected() as connection:

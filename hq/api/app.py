@@ -42,7 +42,7 @@ from streams.integrity.copy_reader import Copy
 from streams.integrity.key_trust import NOBODY
 from streams.integrity.keyring import Keyring
 from streams.integrity.signed_watermark import SignedUntil
-from streams.model.clock import FleetClock
+from streams.model.clock import Clock, FleetClock, WallClock, steady_ms
 from streams.model.metrics import Metrics
 
 PROCESS = "api"
@@ -68,11 +68,11 @@ _TITLE = "Landfall"
 _ABOUT = "Ships, containers, alerts. Every answer has the fleet's time (`clock`) and the time it is true for (`as_of_at_ms`)."
 
 
-def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = None) -> FastAPI:
+def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = None, wall: Clock | None = None) -> FastAPI:
     """Return the API over the settings' store, on the fleet's time of `clock`. Its parts are made and released with the application's life.
     Meanwhile it looks after the certificate that is `shown`. It waits for headquarters' log, as `opened_log`, which raises RetryLater:
-    here, as a server that starts can not be asked to end."""
-    log = opened_log(settings.log)
+    here, as a server that starts can not be asked to end. Sessions end by the time that `wall` shows now, continued by boot time."""
+    log, session_ms = opened_log(settings.log), steady_ms(wall or WallClock())
     metrics, door = Metrics(PROCESS), AppendDoor(settings.door, settings.token.get_secret_value())
     teller = teller_of(settings, metrics, clock)
 
@@ -84,7 +84,8 @@ def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = N
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
             accounts, asks_ = Accounts(settings.accounts), AskDesk(log, door, clock)
             with closing(AccountLogins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics, accounts) as audit:
-                app.state.services = Services(settings, reader, accounts, logins, audit, clock, registrar, desk, asks_, signed, Stowages())
+                parts = (registrar, desk, asks_, signed, Stowages())
+                app.state.services = Services(settings, reader, accounts, logins, audit, clock, session_ms, *parts)
                 async with _kept(shown, teller):
                     yield
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -37,7 +37,7 @@ _BEARER = OAuth2PasswordBearer(tokenUrl="/api/token", auto_error=False)
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts of one API process, made once by `create_app`."""
+    """The parts of one API process, made once by `create_app`. `session_ms`: the time by which sessions end, UTC ms."""
 
     settings: ApiSettings
     reader: ServingReader
@@ -45,6 +45,7 @@ class Services:
     logins: AccountLogins
     audit: Audit
     clock: FleetClock
+    session_ms: Callable[[], int]
     registrar: Registrar
     reports: ReportDesk
     asks: AskDesk
@@ -137,7 +138,7 @@ async def identify(scope: Scope) -> Account | None:
     token = token_of(request)
     if not token:
         return None
-    return await run_in_threadpool(services.accounts.of_session, token, wall_ms(), services.settings.session_idle_s * 1000)
+    return await run_in_threadpool(services.accounts.of_session, token, services.session_ms(), services.settings.session_idle_s * 1000)
 
 
 def token_of(request: Request) -> str:

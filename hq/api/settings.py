@@ -34,7 +34,7 @@ class ApiSettings(TellingSettings, WithCertificate):
     * `pages_token`: a request with it may name the address that it comes from. It is the pages' `api_token`.
     * `tls_certificate`, `tls_key`: PEM files; with them the API speaks TLS only.
     * `trusted_proxies`: addresses or networks of proxies in front of the API; `X-Forwarded-For` is used from these only.
-    * `session_idle_s`: a session ends after this time without a request (wall clock).
+    * `session_idle_s`: a session ends after this time without a request. No step of the clock changes it.
     * `track_points_max`: maximum points of a ship's track on the map.
     """
 

@@ -84,6 +84,12 @@ class WallClock:
         return received_at_ms - self.now_ms() > EARLY_MS_MAX
 
 
+def steady_ms(clock: Clock) -> Callable[[], int]:
+    """Return a function that returns the time of `clock` as it shows it now, continued by boot time (UTC ms): no later step changes it."""
+    offset_ms = clock.now_ms() - round(clock.boot_s() * 1000)
+    return lambda: offset_ms + round(clock.boot_s() * 1000)
+
+
 @dataclass(frozen=True, slots=True)
 class FleetTime:
     """Relation of the fleet's time to the wall's: at wall time `wall_at_ms` it was `fleet_at_ms`, and it runs `speed` times as fast (0:

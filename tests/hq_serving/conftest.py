@@ -28,7 +28,7 @@ from landfall.storage.log_kinds import open_reader
 from landfall.system.private_files import write_private
 from landfall.transport.tls import showing, trusting
 from streams.codec import BlockCodec
-from streams.model.clock import FleetClock, FleetTime, StillClock
+from streams.model.clock import Clock, FleetClock, FleetTime, StillClock
 from streams.model.metrics import Metrics
 from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
 from tests.hq_serving.postgres import running_postgres
@@ -149,10 +149,10 @@ def unserved_api(folder: Path) -> FastAPI:
 
 
 @contextmanager
-def api_of(settings: ApiSettings, clock: FleetClock | None = None) -> Iterator[httpx.Client]:
+def api_of(settings: ApiSettings, clock: FleetClock | None = None, wall: Clock | None = None) -> Iterator[httpx.Client]:
     """A client of a real API server that runs while the block does. It ends by telling the node of itself: who holds that up waits long."""
     shown = showing("the API", settings.tls_certificate, settings.tls_key)
-    server = served(create_app(settings, clock or still_clock(), shown), proxies=settings.trusted_proxies, shown=shown)
+    server = served(create_app(settings, clock or still_clock(), shown, wall), proxies=settings.trusted_proxies, shown=shown)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started or not thread.is_alive(), "the API to start")

@@ -16,6 +16,7 @@ from hq.api.examples import EXAMPLES
 from streams.model.records import Record
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
+from tests.support.fleet import Stepped
 
 Headers = dict[str, str]
 HOURS = 502
@@ -132,6 +133,29 @@ def test_a_session_that_is_not_used_ends(tmp_path: Path) -> None:
     assert accounts.of_session(token + "x", 22 * hour_ms, 8 * hour_ms) is None
     ahead = accounts.open_session("mira", accounts.login("mira")[1], 1_000 * hour_ms)
     assert accounts.of_session(ahead, 30 * hour_ms, 8 * hour_ms) is None, "of a time in which the clock was ahead"
+
+
+def test_no_step_of_the_clock_ends_a_session_or_keeps_it(tmp_path: Path) -> None:
+    """Ten years ahead for a while, or a day back: all sessions go on, and end after 8 h without use."""
+    fleet, clock, hour_ms = Fleet(tmp_path), Stepped(NOW_MS), 3_600_000
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    with api_of(settings_for(fleet.hq_dir, tmp_path), wall=clock) as client:
+        tokens = [
+            client.post("/api/token", data={"username": name, "password": PASSWORD}).json()["access_token"] for name in ("mira", "cleo")
+        ]
+
+        def codes() -> list[str | None]:
+            return [client.get("/api/fleet", headers={"Authorization": f"Bearer {token}"}).json().get("code") for token in tokens]
+
+        for ahead_ms in (87_600 * hour_ms, 0, -24 * hour_ms, -87_600 * hour_ms):
+            clock.ahead_ms = ahead_ms
+            assert codes() == [None, None], ahead_ms
+        clock.advance(8 * 3_600.0 - 1)
+        assert codes() == [None, None]
+        clock.advance(8 * 3_600.0)
+        clock.ahead_ms = -100 * hour_ms
+        assert codes() == ["not_logged_in", "not_logged_in"]
+    fleet.close()
 
 
 def test_the_map_for_operations(client: httpx.Client, staff: Headers) -> None:

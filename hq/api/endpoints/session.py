@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from hq.api.access import Right
 from hq.api.error_answers import ApiError
-from hq.api.services import Asking, Serving, address_of, framed_clock, token_of, wall_ms
+from hq.api.services import Asking, Serving, address_of, framed_clock, token_of
 
 router = APIRouter()
 CONTROL_TIMEOUT_S = 10.0
@@ -59,7 +59,7 @@ async def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services
         if refused.status == 401:  # what is refused unchecked (429) comes in floods: the metrics count it
             services.audit.note("login_refused", form.username, address=address, code=refused.code)
         raise
-    token = await run_in_threadpool(services.accounts.open_session, account.username, argon2_hash, wall_ms())
+    token = await run_in_threadpool(services.accounts.open_session, account.username, argon2_hash, services.session_ms())
     services.audit.note("login", account.username, address=address)
     return Token(access_token=token, role=account.role, name=account.name, customer=account.customer, ship=account.ship)
 
