@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import msgspec
 
 from cargo.alerts.alert_log import AlertStanding
 from cargo.loss.watch_outcome import MadeRecord
-from cargo.report.loss_draft import Facts
+from cargo.report.loss_draft import Facts, next_draft
 from cargo.report.loss_report import LossReport, ReportBook
 from cargo.report.owner_notice import Notice, notices
 from cargo.report.report_actions import Change, Sent, by_company, drafted_by_company, marked_reported
@@ -107,11 +108,27 @@ class ReportDesk:
                 continue  # of another version of this program: it stands in nobody's way
 
     def notices(self) -> list[Notice]:
-        """Return the notice to each owner concerned, as the carrier's policy lets owners know. Raises as `reports`."""
+        """Return the notice to each owner concerned, as the carrier's policy lets owners know. Raises as `reports`.
+
+        Where owners are informed at once, that is when the alerts of a loss are here: they wait for no report of the ship."""
         reports = self.reports()
+        reports = [*self._undrafted(), *reports]
         numbers = {box.container for one in reports for box in (*one.content.lost, *one.content.at_risk, *one.content.found)}
         papers = self.registrar.papers_of(numbers, {one.head.ship for one in reports})
         return notices(reports, papers, papers.owners_told_from)
+
+    def _undrafted(self) -> list[LossReport]:
+        """Return a draft of each incident whose alerts have news that its last report has not. These are written nowhere."""
+        drafts = ReportBook()
+        with self._lock:
+            self._alerts.catch_up()
+            for incident in self._alerts.incidents():
+                bare = self._alerts.bare_facts(incident.body["ship"] or "", incident, incident.body["at_ms"])
+                made = next_draft(self._book.reports(bare.incident_id), bare, "")
+                if made is not None and bare.ship:
+                    with suppress(ValueError):  # no store takes it: the ship reports that
+                        drafts.learn(made.body)
+        return drafts.reports()
 
 
 def _record(made: MadeRecord) -> Record:

@@ -22,10 +22,10 @@ from streams.codec import BlockCodec
 from streams.log import Append
 from streams.model.clock import StillClock
 from streams.model.records import Record, to_batch
-from tests.cargo.lossnews import more_lost, voyage
+from tests.cargo.lossnews import LOST_AT_MS, UNTIL_MS, more_lost, voyage
 from tests.hq_serving.conftest import api_of, log_in, settings_for, still_clock
 from tests.hq_serving.test_registry import running_node
-from tests.support.sea import SHIP, number
+from tests.support.sea import MINUTE_MS, SHIP, number
 
 
 @dataclass
@@ -135,6 +135,29 @@ def test_a_silent_ships_loss_is_drafted_ashore_as_she_would_have_and_sent_in_the
         assert all(one["title"].endswith("reported for good") for one in closed)
         (incident,) = (one for one in closed if one["rule"] == "incident")
         assert incident["detail"].endswith(f"Mira: {final['report_id']}")
+
+
+def test_owners_are_informed_by_the_alerts_while_there_is_no_report(tmp_path: Path) -> None:
+    """When the alerts come ashore, each owner has the notice, with the time of the loss; a report has no other."""
+    facts = voyage()
+    with desk(tmp_path, facts) as hq:
+
+        def noticed() -> dict[str, dict[str, tuple[int | None, int | None]]]:
+            items = hq.client.get("/api/notices", headers=log_in(hq.client, "mira")).json()["items"]
+            return {one["customer"]: {box["container"]: (box["lost_at_ms"], box["lost_until_ms"]) for box in one["boxes"]} for one in items}
+
+        windows = {box.container: (box.lost_at_ms, box.lost_until_ms) for box in fill_in(as_it_came(facts)).lost}
+        expected = {"duckworks": {number(at): windows[number(at)] for at in (0, 2)}, "merlion": {number(1): windows[number(1)]}}
+        assert all(LOST_AT_MS - MINUTE_MS <= since <= until <= UNTIL_MS for since, until in windows.values() if since and until)
+        assert noticed() == expected
+        assert hq.do(do="draft").status_code == 200
+        assert noticed() == expected
+        hq.learn(more_lost(facts, number(9)))
+        expected["duckworks"][number(9)] = (None, None)
+        assert noticed() == expected, "news is in the notice before it is in the report"
+        policy = {"entries": [{"type": "policy", "id": "owners", "value": {"told_from": "approved"}}]}
+        assert hq.client.post("/api/registry", json=policy, headers=log_in(hq.client, "cleo")).status_code == 200
+        assert noticed() == {}
 
 
 def test_nobody_else_drafts_and_nothing_is_drafted_of_what_nobody_knows(tmp_path: Path) -> None:
