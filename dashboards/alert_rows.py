@@ -9,6 +9,7 @@ from cargo.alerts.alert_authorization import LOSS_RULES
 from cargo.alerts.alert_log import SEVERITIES, severity_rank
 from cargo.rules.rulebook import RULES
 from cargo.vocabulary.durations import MINUTE_MS
+from cargo.vocabulary.instants import DOUBTED
 from dashboards import texts, theme
 from dashboards.data_grids import GridColumn
 from dashboards.page_tables import Names, Row
@@ -116,7 +117,8 @@ def raised(alert: Row, now_at_ms: int) -> str:
     first_at_ms, raised_at_ms = alert["first_at_ms"], alert["raised_at_ms"]
     is_single = alert["count"] == 1 and alert["rule"] not in LOSS_RULES and first_at_ms is not None
     began = f"began {texts.age(first_at_ms, now_at_ms)}, " if is_single and raised_at_ms - first_at_ms >= MINUTE_MS else ""
-    return f"{began}raised {texts.age(raised_at_ms, now_at_ms)}"
+    doubt = f" ({DOUBTED})" if alert["clock_doubted"] else ""
+    return f"{began}raised {texts.age(raised_at_ms, now_at_ms)}{doubt}"
 
 
 def sentences(alert: Row, now_at_ms: int) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cargo.vocabulary.instants import DOUBTED
 from dashboards import texts
 from dashboards.geometry import wrapped
 
@@ -28,15 +29,20 @@ class Band:
 
 def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]]:
     """Return what happened, newest first: what and where, when, and its tone."""
-    steps: list[tuple[int, str, str, str]] = []
+    steps: list[tuple[int, str, bool, str, str]] = []
     for item in items:
         body: dict[str, Any] = item["body"] or {}
+        doubted = body.get("clock_doubted") is True
         if item["kind"] == "event" and body.get("event") not in MILESTONES_HIDDEN:
-            steps.append((int(body.get("event_at_ms") or item["at_ms"]), body.get("node") or "", *_event(body, names)))
+            steps.append((int(body.get("event_at_ms") or item["at_ms"]), body.get("node") or "", doubted, *_event(body, names)))
         elif item["kind"] == "alert" and body.get("state") in ("raised", "cleared", "retracted"):
-            steps.append((int(body.get("at_ms") or item["at_ms"]), "", *_alert(body)))
+            steps.append((int(body.get("at_ms") or item["at_ms"]), "", doubted, *_alert(body)))
     steps.sort(key=lambda step: step[0], reverse=True)
-    return [(what, f"{texts.stamp(at_ms)} UTC{f' · reported by {node}' if node else ''}", tone) for at_ms, node, what, tone in steps]
+    return [(what, _when(at_ms, node, doubted=doubted), tone) for at_ms, node, doubted, what, tone in steps]
+
+
+def _when(at_ms: int, node: str, *, doubted: bool) -> str:
+    return " · ".join([f"{texts.stamp(at_ms)} UTC", *([f"reported by {node}"] if node else []), *([DOUBTED] if doubted else [])])
 
 
 def _alert(body: Item) -> tuple[str, str]:

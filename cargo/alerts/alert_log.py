@@ -142,7 +142,8 @@ class AlertStanding:
     `body`: the latest change by the rules, of those that are open if any is. `members`: the latest change of each alert, the first raised
     first; the first one's id names them all. `acknowledgement`: the record that a person made and no person withdrew, else None;
     `reopens_at_ms`: when it stops to count, because the alert got worse (UTC ms; 0: at once). `taken_back`: the record that withdrew the
-    last acknowledgement. Every program that shows an alert's state uses `state`."""
+    last acknowledgement. `clock_doubted`: a change was written under a doubted clock. Every program that shows an alert's state uses
+    `state`."""
 
     topic: str
     body: Mapping[str, Any]
@@ -154,6 +155,7 @@ class AlertStanding:
     acknowledgement: Mapping[str, Any] | None = None
     taken_back: Mapping[str, Any] | None = None
     reopens_at_ms: int | None = None
+    clock_doubted: bool = False
 
     @property
     def id(self) -> str:
@@ -201,6 +203,7 @@ class _Known:
     first_at_ms: int = _NEVER_MS
     last_at_ms: int = -1
     count: int = 1
+    clock_doubted: bool = False
     latest: tuple[str, Mapping[str, Any]] | None = None
     noted: tuple[str, Mapping[str, Any]] | None = None
     persons: dict[bytes, Mapping[str, Any]] = field(default_factory=dict)
@@ -211,6 +214,7 @@ class _Known:
         self.first_at_ms = min(self.first_at_ms, body["at_ms"] if body.get("first_at_ms") is None else body["first_at_ms"])
         self.last_at_ms = max(self.last_at_ms, -1 if body.get("last_at_ms") is None else body["last_at_ms"])
         self.count = max(self.count, body.get("count") or 1)
+        self.clock_doubted |= body.get("clock_doubted") is True
         if by_person:
             self.persons[_bytes("", body)] = body
         before = self.noted if by_person else self.latest
@@ -343,6 +347,7 @@ def _stand(group: Sequence[_Known]) -> AlertStanding:
         acknowledgement=noted,
         taken_back=taken_back,
         reopens_at_ms=reopens_at_ms,
+        clock_doubted=any(one.clock_doubted for one in group),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from cargo.errors import BadEntry, CargoError
 from cargo.loss.container_state import Box
@@ -47,7 +47,7 @@ _Short = Annotated[str, Meta(max_length=CHARS_MAX)]
 class CrewDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A person's report on a silent or lost container of a ship (IMO number), at fleet time `at_ms` (UTC ms), with a note.
 
-    The node itself writes `reported` and `finally_reported` when a loss report is sent."""
+    The node itself writes `reported` and `finally_reported` when a loss report is sent. `clock_doubted`: it doubted its own clock then."""
 
     container: _Short
     ship: str
@@ -55,6 +55,7 @@ class CrewDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_ms: AtMs
     by: Annotated[str, Meta(min_length=1, max_length=CHARS_MAX)]
     note: _Short = ""
+    clock_doubted: bool | UnsetType = UNSET
 
     def made(self) -> MadeRecord:
         """Return the record."""

@@ -65,6 +65,11 @@ class Facts:
         told: Mapping[str, Any] = self.incident.body["incident"]
         return told
 
+    @property
+    def clock_doubted(self) -> bool:
+        """Whether an alert of the incident was written under a doubted clock."""
+        return any(one.clock_doubted for one in (self.incident, *self.boxes))
+
     def found(self) -> list[str]:
         """Return the boxes of the incident that were heard again."""
         return sorted({one.topic for one in self.boxes} - set(self.span["containers"]))
@@ -145,7 +150,7 @@ def fill_in(facts: Facts, before: Content | None = None) -> Content:
         **_around(facts),
         **kept,
     }
-    return Content(lines, lost, at_risk, found)
+    return Content(lines, lost, at_risk, found, facts.clock_doubted or (before is not None and before.clock_doubted))
 
 
 def _list_in_force(facts: Facts) -> LoadList | None:

@@ -57,13 +57,14 @@ class ReportedBox(msgspec.Struct, frozen=True, kw_only=True):
 
 class Content(msgspec.Struct, frozen=True):
     """The content of a loss report: its lines by name, lost containers, containers without a tracker in the same stacks, and containers
-    that reported again.
+    that reported again. `clock_doubted`: its times come from alerts of a node that doubted its own clock.
     """
 
     lines: dict[str, Filled]
     lost: tuple[ReportedBox, ...]
     at_risk: tuple[ReportedBox, ...]
     found: tuple[ReportedBox, ...]
+    clock_doubted: bool = False
 
     def given(self) -> dict[str, Filled]:
         """Return the lines that a person filled in: a new draft keeps them."""
@@ -78,9 +79,9 @@ class Content(msgspec.Struct, frozen=True):
         return [name for name, filled in self.lines.items() if is_locked(name, filled)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content in the form it has in a record: `{"lines", "lost", "at_risk", "found"}`."""
+        """Return the content in the form it has in a record: `{"lines", "lost", "at_risk", "found", "clock_doubted"}`."""
         boxes = {"lost": self.lost, "at_risk": self.at_risk, "found": self.found}
-        return {"lines": as_json(self.lines), **msgspec.to_builtins(boxes)}
+        return {"lines": as_json(self.lines), **msgspec.to_builtins(boxes), "clock_doubted": self.clock_doubted}
 
 
 class Sending(msgspec.Struct, frozen=True, order=True):
@@ -125,7 +126,7 @@ class LossReport:
     """Current state of one report. `digest` identifies the content: an approval or sending with another digest does not apply.
 
     `news` identifies the state of the alerts from which it was drafted; `revision` counts drafts and edits from 0; `written_at_ms` and
-    `written_by`: of the content."""
+    `written_by`: of the content. `clock_doubted`: its times may be wrong."""
 
     head: Head
     content: Content
@@ -139,6 +140,7 @@ class LossReport:
     approved_at_ms: int | None
     sendings: tuple[Sending, ...]
     receipts: tuple[Receipt, ...] = ()
+    clock_doubted: bool = False
 
     @property
     def id(self) -> str:
@@ -160,6 +162,7 @@ class LossReport:
             "sendings": msgspec.to_builtins(self.sendings),
             "receipts": msgspec.to_builtins(self.receipts),
             **self.content.to_json(),
+            "clock_doubted": self.clock_doubted,
             "empty": self.content.empty(),
             "locked": self.content.locked(),
         }
@@ -186,6 +189,7 @@ class _Record(msgspec.Struct):
     content: Content | None = None
     sending: Sending | None = None
     receipt: Receipt | None = None
+    clock_doubted: bool = False
 
     def head(self) -> Head:
         return Head(self.incident_id, self.ship, self.kind, self.number, self.refers_to)
@@ -396,6 +400,7 @@ def _stand(records: list[_Record]) -> LossReport | None:
         approved_at_ms=approval.at_ms if approval else None,
         sendings=sendings,
         receipts=receipts,
+        clock_doubted=stands.content.clock_doubted or any(one.clock_doubted for one in records),
     )
 
 

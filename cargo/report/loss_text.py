@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cargo.report.loss_form import BASES, DRIFTING, LINES, LOSS, UNKNOWN, told
 from cargo.report.loss_report import LossReport, ReportedBox, Sending, receipt_of
-from cargo.vocabulary.instants import time_text
+from cargo.vocabulary.instants import DOUBTED, time_text
 from cargo.vocabulary.slots import slot_text
 
 TITLES = {LOSS: "LOSS OF FREIGHT CONTAINER(S) FROM A SHIP", DRIFTING: "DRIFTING FREIGHT CONTAINER(S) OBSERVED"}
@@ -41,6 +41,8 @@ def heading(report: LossReport) -> list[str]:
         f"{head.kind} report, number {head.number} of incident {head.incident_id}{refers}",
         _STATES[report.state],
     ]
+    if report.clock_doubted:
+        lines.append(f"{DOUBTED.capitalize()}.")
     if report.approved_by is not None and report.approved_at_ms is not None:
         lines.append(f"Approved by {report.approved_by} at {time_text(report.approved_at_ms)}.")
     return lines

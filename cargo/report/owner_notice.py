@@ -14,7 +14,7 @@ import msgspec
 from cargo.loss.watch_outcome import digest
 from cargo.report.loss_form import position_text
 from cargo.report.loss_report import LossReport, ReportedBox
-from cargo.vocabulary.instants import window_text
+from cargo.vocabulary.instants import DOUBTED, window_text
 from cargo.vocabulary.registry_entries import Ship, ToldFrom
 from cargo.vocabulary.registry_fold import Registry
 
@@ -52,13 +52,14 @@ class OwnBox(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """A notice to one owner (a customer's id) about an event on a ship (IMO number)."""
+    """A notice to one owner (a customer's id) about an event on a ship (IMO number). `clock_doubted`: its times may be wrong."""
 
     notice_id: str
     customer: str
     ship: str
     ship_name: str | None
     boxes: tuple[OwnBox, ...]
+    clock_doubted: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the notice as plain JSON, with `text`: the notice for people."""
@@ -92,6 +93,8 @@ def notice_text(notice: Notice) -> str:
         if box.latitude_deg is not None and box.longitude_deg is not None:
             where = f"{position_text(box.latitude_deg, 'NS')} {position_text(box.longitude_deg, 'EW')}"
             lines.append(f"     The ship was then at {where}, reckoned.")
+    if notice.clock_doubted:
+        lines += ["", f"{DOUBTED.capitalize()}."]
     return "\n".join(lines) + "\n"
 
 
@@ -104,7 +107,7 @@ def _of_report(report: LossReport, registry: Registry) -> Iterator[Notice]:
     for customer, boxes in owned.items():
         ordered = tuple(sorted(boxes, key=lambda box: (box.container, box.booking)))
         id_ = digest("notice", report.head.incident_id, customer)
-        yield Notice(id_, customer, report.head.ship, ship.name if ship else None, ordered)
+        yield Notice(id_, customer, report.head.ship, ship.name if ship else None, ordered, report.clock_doubted)
 
 
 def _boxes(report: LossReport) -> Iterator[tuple[ReportedBox, Becoming]]:

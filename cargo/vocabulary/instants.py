@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from cargo.vocabulary.registry_entries import AT_MS_MAX
 
+DOUBTED = "times not confirmed: the clock of the node was in doubt"
+
 
 def time_text(at_ms: int) -> str:
     """Return a time in RFC 3339 to the second, UTC; one that no registry takes (`cargo.vocabulary.registry_entries.AT_MS_MAX`) in ms as it

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from cargo.alerts.alert_log import count_alerts
+from cargo.vocabulary.instants import DOUBTED
 from dashboards import markup, page_tables, texts, theme
 from dashboards.api_client import NotThere, address
 from dashboards.views import loss_reports, parts, tab_session
@@ -75,6 +76,7 @@ def _incident_head(incident: Answer, names: Mapping[str, str], tone: str, now_at
     status = markup.pill(texts.status(incident["status"]), tone)
     where = texts.position(incident["position"])
     at = f"{ship} · {where} · raised {texts.age(incident['raised_at_ms'], now_at_ms)}, {texts.moment(incident['raised_at_ms'])}"
+    at += f" · {DOUBTED}" if incident["clock_doubted"] else ""
     title = f'<span style="font-size:1.25rem;font-weight:650;color:{theme.TONES[tone]}">{markup.escape(incident["title"])}</span>'
     note = page_tables.unconfirmed_note(incident, names, "these boxes")
     return f'{title} &nbsp;{status}<p class="lf-note">{markup.escape(at)}<br>{markup.escape(incident["detail"])}</p>{note}'

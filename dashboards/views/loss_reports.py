@@ -10,6 +10,7 @@ import streamlit as st
 
 from cargo.report.loss_form import BY_NAME, DRIFTING, HINTS, LINES, told
 from cargo.report.loss_report import RECIPIENTS
+from cargo.vocabulary.instants import DOUBTED
 from dashboards import markup, page_tables, texts
 from dashboards.api_client import address
 from dashboards.views import tab_session
@@ -161,6 +162,8 @@ def _history(report: Answer, now_at_ms: int) -> str:
     if report["approved_by"]:
         said.append(f"approved by {report['approved_by']}, {texts.moment(report['approved_at_ms'])}")
     said.append(f"sent {texts.counted(len(report['sendings']), 'time')}" if report["sendings"] else "not sent")
+    if report["clock_doubted"]:
+        said.append(DOUBTED)
     boxes = f"{len(report['lost'])} lost, {len(report['at_risk'])} at risk, {len(report['found'])} heard again"
     return " · ".join(said if _is_sighting(report) else [boxes, *said])
 

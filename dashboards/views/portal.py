@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from cargo.vocabulary.instants import DOUBTED
 from dashboards import map_layers, markup, page_tables, texts
 from dashboards.api_client import address
 from dashboards.data_grids import GridColumn
@@ -72,6 +73,8 @@ def _notices() -> None:
             ship = f"{notice['ship_name'] or 'Ship'} (IMO {notice['ship']})"
             parts.heading("Notice of loss", f"{ship} · {texts.counted(len(notice['boxes']), 'container')} of yours")
             st.html(markup.table(page_tables.NOTICED, page_tables.notice_rows(notice), ""))
+            if notice["clock_doubted"]:
+                st.html(markup.paragraph(DOUBTED.capitalize(), muted=True))
             file = f"notice-{notice['notice_id'][:8]}.txt"
             key = f"save-{notice['notice_id']}"
             made = tab_session.file(address("notices", notice["notice_id"], "file"))

@@ -245,6 +245,7 @@ def alert_told(one: AlertStanding, now_ms: int) -> dict[str, Any]:
         "stage": one.stage(now_ms),
         "reopened": one.reopened(now_ms),
         "change": one.change,
+        "clock_doubted": one.clock_doubted,
         "raised_at_ms": one.raised_at_ms,
         "count": one.count,
         "first_at_ms": one.first_at_ms,

@@ -138,7 +138,8 @@ class LossReports:
             raise Misuse(str(problem), code="report_unknown") from None
 
     def _here(self) -> tuple[Registry, tuple[int, Mapping[str, Any]] | None]:
-        last = latest_position(self._node.log, self._imo, self._node.clock.now_ms())
+        clock = self._node.clock
+        last = latest_position(self._node.log, self._imo, None if clock.doubted() else clock.now_ms())
         return _told(self._node.log, f"aboard/{self._imo}"), last[-1] if last else None
 
     async def _draft(self) -> None:

@@ -36,6 +36,7 @@ ALERT: Fields = {
     "raised_at_ms": AT - 90_000,
     "changed_at_ms": AT - 80_000,
     "unconfirmed": False,
+    "clock_doubted": False,
     "title": "Probably overboard",
     "position": FELL,
     "evidence": [{"family": "kinematic", "signal": "shock_g", "weight": 3.0, "detail": "6.1 g", "at_ms": AT - 95_000}],

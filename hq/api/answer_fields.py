@@ -79,7 +79,8 @@ def _span_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
 
 
 def alert_told(row: Mapping[str, Any]) -> Fields:
-    """Return an alert as it stands. `unconfirmed`: it reports the loss of a box that its ship has by no load list and no custody record."""
+    """Return an alert as it stands. `unconfirmed`: it reports the loss of a box that its ship has by no load list and no custody record.
+    `clock_doubted`: its times may be wrong."""
     plain = ("alert_id", "topic", "rule", "severity", "state", "status", "detail", "ship", "incident_id", "slot", "posterior")
     more = ("raised_at_ms", "changed_at_ms", "unconfirmed", "evidence", "incident", "acknowledgement")
     return {
@@ -109,6 +110,7 @@ def incident_told(row: Mapping[str, Any]) -> Fields:
         "status",
         "unconfirmed",
         "unconfirmed_containers",
+        "clock_doubted",
         "severity",
         "title",
         "detail",

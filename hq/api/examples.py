@@ -69,6 +69,7 @@ _INCIDENT: Fields = {
     "status": "PROBABLE_OVERBOARD",
     "unconfirmed": False,
     "unconfirmed_containers": [],
+    "clock_doubted": False,
     "severity": "CRITICAL",
     "title": "7 boxes overboard",
     "detail": "bays 74 to 76",
@@ -225,6 +226,7 @@ _REPORT: Fields = {
     ],
     "empty": ["wind"],
     "locked": ["imo"],
+    "clock_doubted": False,
     "lines": as_json({"number_lost": Filled(1, "RECKONED", "1 boxes with trackers, each by its own evidence")}),
     "lost": [_LOST_BOX],
     "at_risk": [],
@@ -244,6 +246,7 @@ _NOTICE: Fields = {
     "customer": "duckworks",
     "ship": IMO,
     "ship_name": "Big Blue One",
+    "clock_doubted": False,
     "boxes": [
         {
             "container": BOX,

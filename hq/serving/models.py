@@ -141,12 +141,13 @@ class AlertRow(AlertColumns, Base):
 
 class IncidentRow(Base):
     """Alerts of one cluster: which boxes, which at risk, since when, how it stands. `unconfirmed`: all of its alerts are.
-    `unconfirmed_containers`: those of which each alert says so."""
+    `unconfirmed_containers`: those of which each alert says so. `clock_doubted`: of any."""
 
     __tablename__ = "incident"
     incident_id: Mapped[str] = mapped_column(primary_key=True)
     unconfirmed: Mapped[bool]
     unconfirmed_containers: Mapped[list[Any]]
+    clock_doubted: Mapped[bool]
     ship: Mapped[str | None]
     status: Mapped[str | None]
     severity: Mapped[str]

@@ -194,7 +194,7 @@ class Node:
         if self._committer is None:
             raise RuntimeError("the node is not started")
         began_s = self.clock.monotonic_s()
-        answer = await self._committer.append(appends)
+        answer = await self._committer.append(self.clock_keeper.marked(appends))
         self.metrics.observe("append", (self.clock.monotonic_s() - began_s) * 1000)
         self.originating.appended(appends)
         return answer

@@ -91,7 +91,7 @@ def full_facts(log: LogReader, bare: Facts, registry: Registry, muster: Mapping[
         incident=bare.incident,
         boxes=bare.boxes,
         registry=registry,
-        track=[*around, *latest_position(log, bare.ship, bare.now_at_ms)],
+        track=[*around, *latest_position(log, bare.ship, None if bare.clock_doubted else bare.now_at_ms)],
         air=air,
         muster=muster,
         now_at_ms=bare.now_at_ms,
@@ -114,17 +114,17 @@ def _readings(log: LogReader, topic: str, since_at_ms: int, until_at_ms: int) ->
         yield row[ORDER_AT], _numbers(row)
 
 
-def latest_position(log: LogReader, ship: str, now_ms: int) -> Sequence[tuple[int, Mapping[str, Any]]]:
+def latest_position(log: LogReader, ship: str, now_ms: int | None) -> Sequence[tuple[int, Mapping[str, Any]]]:
     """Return the ship's last reading with a believed position and its time (UTC ms), or nothing.
 
     It is empty where there is none in the READ_WITHIN_MS before the ship's last reading. A reading dated later than `now_ms` was measured
-    while a clock was ahead, and does not count. Raises as `log` does.
+    while a clock was ahead, and does not count. `now_ms` is None while the clock is doubted: then none is left out. Raises as `log` does.
     """
     topic = f"{ship}.location"
     found = [at_ms for batch in log.latest(SHIPS, topic) for at_ms in batch.records.column(ORDER_AT).to_pylist()]
     if not found:
         return []
-    newest_ms = max((at_ms for at_ms in found if at_ms <= now_ms + BELIEVED_AHEAD_MS), default=now_ms)
+    newest_ms = max(found) if now_ms is None else max((one for one in found if one <= now_ms + BELIEVED_AHEAD_MS), default=now_ms)
     rows = with_believed_positions(list(_readings(log, topic, newest_ms - READ_WITHIN_MS, newest_ms + 1)))
     return [row for row in rows if row[1].keys() >= {*COORDINATES}][-1:]
 

@@ -21,6 +21,8 @@ Value = bool | int | float | str
 
 TOPIC, DEVICE, DEVICE_AT, BODY = "topic", "device", "device_at_ms", "body"
 SOURCE_STREAM, SOURCE_ORIGIN, SOURCE_OFFSET = "source_stream", "source_origin", "source_offset"
+CLOCK_DOUBTED = "clock_doubted"
+"""Field of a body, true where the node that wrote the record doubted its own clock: times that it stated may be wrong."""
 OFFSET, RECEIVED_AT, ORDER_AT = "offset", "received_at_ms", "order_at_ms"
 
 GIVEN = pa.schema(
@@ -153,6 +155,13 @@ def check_given(records: pa.RecordBatch) -> pa.RecordBatch:
     if records.column(TOPIC).null_count:
         raise InvalidValue("every record has a topic", code="topic_missing")
     return records
+
+
+def with_clock_doubted(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Return `records` with CLOCK_DOUBTED in every body. Raises as `check_given`, and ValueError for a body that is no JSON object."""
+    column = check_given(records).schema.get_field_index(BODY)
+    bodies = [body_text({**(read_body(body) if body else {}), CLOCK_DOUBTED: True}) for body in records.column(column).to_pylist()]
+    return records.set_column(column, records.schema.field(column), pa.array(bodies, pa.string()))
 
 
 def order_at_ms(device_at_ms: int | None, received_at_ms: int, early_ms: int = EARLY_MS_MAX) -> int:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cargo.report.loss_form import Filled
 from cargo.report.loss_report import Content, Head, LossReport, ReportedBox, State
 from cargo.report.owner_notice import Notice, notice_text, notices
+from cargo.vocabulary.instants import DOUBTED
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Custody, Entry, Ship, ToldFrom
 from cargo.vocabulary.registry_fold import Registry
 from cargo.vocabulary.trade_codes import make_container
@@ -47,7 +48,7 @@ def contents(draw: st.DrawFn) -> Content:
     kinds = [draw(st.sampled_from(("lost", "at_risk", "found"))) for _ in drawn]
     parts = {kind: tuple(box for box, own in zip(drawn, kinds, strict=True) if own == kind) for kind in ("lost", "at_risk", "found")}
     lines = {"number_lost": Filled(len(parts["lost"]), "RECKONED"), "cargo": Filled("; ".join(str(box.cargo) for box in drawn), "PAPER")}
-    return Content(lines, **parts)
+    return Content(lines, parts["lost"], parts["at_risk"], parts["found"])
 
 
 @st.composite
@@ -151,6 +152,13 @@ def test_the_last_report_an_owner_may_know_counts() -> None:
     assert became("sent") == ["PROBABLY_LOST", "PROBABLY_LOST"]
     assert became("drafted") == ["PROBABLY_LOST", "HEARD_AGAIN"]
     assert "aboard: " in notice_text(notices(both, registry, "drafted")[0])
+
+
+def test_an_owner_reads_that_the_times_may_be_wrong() -> None:
+    told, registry = content()
+    for doubted in (True, False):
+        [notice] = notices([replace(report(told), clock_doubted=doubted)], registry, "drafted")
+        assert (notice.to_json()["clock_doubted"], DOUBTED.capitalize() in notice_text(notice)) == (doubted, doubted)
 
 
 def test_a_loss_from_a_ship_that_has_the_box_by_no_paper_is_not_confirmed() -> None:

@@ -66,6 +66,7 @@ def alert(alert_id: str = "a-1", topic: str = "BBLU1000088", severity: str = "CR
         "changed_at_ms": NOW_MS - 2_300_000,
         "acknowledgement": None,
         "unconfirmed": False,
+        "clock_doubted": False,
         "position": position(),
         "evidence": [],
         "stage": "open",

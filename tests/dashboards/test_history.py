@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from cargo.vocabulary.instants import DOUBTED
 from dashboards import charts, container_history, texts
 from dashboards.container_history import Band
 from tests.dashboards.rows import HOUR_MS, NOW_MS, chart, event
@@ -30,7 +31,7 @@ def test_milestones() -> None:
     }
     items = [
         event(at(1), "LOAD", ship="9999010", place="SGSIN"),
-        event(at(2), "X_SHOCK", shock_g=7.4, place="SGSIN"),
+        event(at(2), "X_SHOCK", shock_g=7.4, place="SGSIN", clock_doubted=True),
         event(at(2), "X_MUSTER"),
         raised,
     ]
@@ -38,6 +39,7 @@ def test_milestones() -> None:
     assert [what for what, _, _ in told] == ["Probably overboard", "Shock in Singapore 7.4 g", "Loaded onto Big Blue in Singapore"]
     assert [tone for _, _, tone in told] == ["alert", "warning", "accent"]
     assert told[2][1].endswith(" tokyo")
+    assert [DOUBTED in when for _, when, _ in told] == [False, True, False]
 
 
 def test_a_loss_that_a_final_report_closed_is_no_good_news() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cargo.vocabulary.instants import DOUBTED
 from dashboards import alert_rows, markup, page_tables, texts
 from tests.dashboards.rows import HOUR_MS, NOW_MS, age, alert, container, digest, fleet, lost, signals
 
@@ -82,6 +83,7 @@ def test_an_alert_says_since_when() -> None:
     assert alert_rows.raised(off, NOW_MS) == "began 4 h 38 min ago, raised 38 min 20 s ago"
     others = ({"rule": "lost_container"}, {"count": 2}, {"first_at_ms": None}, {"first_at_ms": NOW_MS - 2_300_000})
     assert {alert_rows.raised({**off, **more}, NOW_MS) for more in others} == {"raised 38 min 20 s ago"}
+    assert alert_rows.raised({**off, "clock_doubted": True}, NOW_MS).endswith(f"ago ({DOUBTED})")
 
 
 def test_evidence_in_plain_words() -> None:

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from landfall.node.services import clock_job
-from landfall.node.services.clock_job import CODE, FILE_NAME, REPORTS_MAX, SHOWN_S, ClockKeeper
+from landfall.node.services.clock_job import CODE, FILE_NAME, MARKED, REPORTS_MAX, SHOWN_S, ClockKeeper
 from landfall.storage.file_log import FileLog
 from landfall.system.release import RELEASED, RELEASED_AT_MS
 from streams.codec import BlockCodec
+from streams.log import Append
 from streams.model.clock import FleetClock, FleetTime, StillClock, WallClock
+from streams.model.errors import InvalidValue
 from streams.model.metrics import Metrics
+from streams.model.records import CLOCK_DOUBTED, Record, to_batch
 from tests.node.test_definitions import bodies
 from tests.support.fleet import Stepped, address, readings, started, until
 
@@ -129,6 +132,28 @@ def received_at_ms(log: FileLog) -> list[int]:
     """Of each row of readings, in the order of the log's generations."""
     batches = [batch for origin in sorted(log.ledger("containers")) for batch in log.run("containers", origin, 0, 1 << 40)]
     return [at_ms for batch in batches for at_ms in batch.records.column("received_at_ms").to_pylist()]
+
+
+async def test_what_a_node_writes_while_its_clock_is_doubted_says_so(tmp_path: Path) -> None:
+    """Not readings, whose times are their devices', and not what programs read as it is."""
+    clock = Stepped(WallClock().now_ms())
+    node = await started("hq", tmp_path, clock)
+
+    async def wrote(**body: Any) -> dict[str, bool]:
+        streams = (*MARKED, "containers", "states")
+        await node.append([Append(stream, to_batch([Record("x", body=body or None)])) for stream in streams])
+        last = {stream: node.log.latest(stream, "x")[0].records.column("body")[0].as_py() for stream in streams}
+        return {stream: CLOCK_DOUBTED in text for stream, text in last.items() if text}
+
+    assert set((await wrote(v=1)).values()) == {False}
+    clock.ahead_ms = -YEARS_MS
+    assert await wrote(v=2) == {**dict.fromkeys(MARKED, True), "containers": False, "states": False}
+    assert await wrote() == dict.fromkeys(MARKED, True), "records without a body too"
+    with pytest.raises(InvalidValue):
+        await node.append([Append("alerts", to_batch([Record("x")]).append_column("offset", to_batch([Record("x")]).column(2)))])
+    clock.ahead_ms = 0
+    assert set((await wrote(v=3)).values()) == {False}
+    await node.stop()
 
 
 def test_after_a_step_back_received_times_fall_with_one_new_generation(tmp_path: Path) -> None:

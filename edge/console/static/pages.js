@@ -170,13 +170,15 @@ function worsened(one) {
 
 const repeated = (one) => one.count > 1 ? [` · ${count(one.count)} times, last `, when(one.last_at_ms)] : "";
 
+const doubted = (one) => one.clock_doubted ? " · times not confirmed: the clock of the node was in doubt" : "";
+
 // Of what began a minute or more before its alert was raised.
 const began = (one) => one.count === 1 && one.raised_at_ms - one.first_at_ms >= 60000 ? [" · began ", when(one.first_at_ms)] : "";
 
 function alertCard(one) {
   const closed = one.stage === "closed" ? ` · ${one.state}${one.by ? ` by ${one.by}${one.note ? `: ${one.note}` : ""}` : ""}` : "";
   return h("section", { class: `panel alert ${one.stage === "open" ? one.severity : "closed"}` },
-    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${severity(one)} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · ${slotText(one.slot)}` : "", began(one), " · raised ", when(one.raised_at_ms), repeated(one), closed)), noted(one)),
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${severity(one)} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · ${slotText(one.slot)}` : "", began(one), " · raised ", when(one.raised_at_ms), repeated(one), closed, doubted(one))), noted(one)),
     worsened(one), one.detail ? h("p", {}, one.detail) : null, evidence(one));
 }
 
@@ -216,7 +218,7 @@ function incidentCard(one, board) {
   const fate = (box) => (box.state === "retracted" ? "heard" : "gone");
   const rows = boxes.map((box) => h("tr", {}, h("td", { class: fate(box) }, shape(fate(box)), " ", h("span", { class: "mono" }, box.topic)), h("td", {}, slotText(box.slot) || ""), h("td", {}, box.state === "retracted" ? "taken back" : STATES[box.status] || box.status, evidence(box)), h("td", {}, box.acknowledgement ? `✓ ${box.acknowledgement.by}` : "")));
   return h("section", { class: `panel alert ${isClosed ? "closed" : one.severity}` },
-    h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: isClosed ? "" : "gone" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (estimated) · raised `, when(one.raised_at_ms), isClosed ? [` · ${one.state} `, when(one.at_ms), one.by ? ` by ${one.by}` : ""] : null), worsened(one)),
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: isClosed ? "" : "gone" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (estimated) · raised `, when(one.raised_at_ms), isClosed ? [` · ${one.state} `, when(one.at_ms), one.by ? ` by ${one.by}` : ""] : null, doubted(one)), worsened(one)),
       one.stage === "open" ? null : noted(one),
       waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(alertCount(waiting))}`) : null,
       seen.page === "alerts" ? h("button", { key: `loss-${one.incident_id}`, onclick: () => show({ page: "loss" }) }, "Loss report") : null),

@@ -148,7 +148,7 @@ def _standing_row(standing: AlertStanding) -> Fields:
         "acknowledgement": acknowledgement_told(standing.acknowledgement),
         "more": {
             **{name: getattr(body, name) for name in ("figure", "unit", "limit", "worse", "by", "note")},
-            **{name: getattr(standing, name) for name in ("change", "count", "first_at_ms", "last_at_ms")},
+            **{name: getattr(standing, name) for name in ("change", "count", "first_at_ms", "last_at_ms", "clock_doubted")},
             "members": [member["alert_id"] for member in standing.members],
         },
     }
@@ -179,6 +179,7 @@ def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
         "severity": min((alert["severity"] for alert in standing), key=severity_rank),
         "unconfirmed": all(alert["unconfirmed"] for alert in standing),
         "unconfirmed_containers": sorted(unconfirmed - confirmed),
+        "clock_doubted": any(alert["more"]["clock_doubted"] for alert in alerts),
         "open_alerts": count_alerts(alert for alert in alerts if alert["state"] not in CLOSED_STATES),
         "containers": sorted(boxes | set(belongs.get("containers", ()))),
         "at_risk": sorted(belongs.get("at_risk", ())),

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ import msgspec
 from landfall.storage.log_core import KeptLog
 from landfall.system.release import RELEASED_AT_MS
 from landfall.system.replaced_files import replace_file
+from streams.log import Append
 from streams.model.clock import Clock, FleetClock
 from streams.model.clock_check import STEP_MS_MAX, CheckedClock, ClockCheck, LastConfirmed
 from streams.model.errors import RetryLater
 from streams.model.metrics import Metrics
+from streams.model.records import with_clock_doubted
 
 FILE_NAME = "clock.json"
 LOOK_EVERY_S = 1.0
@@ -31,6 +33,8 @@ SHOWN_S = 86_400.0
 REPORTS_MAX, REPORTS_WITHIN_S = 20, 86_400.0
 """Maximum number of steps reported within so many seconds; more are counted (`clock_steps`)."""
 CODE = "clock_stepped"
+MARKED = frozenset({"alerts", "decisions", "events", "exceptions", "reports"})
+"""Streams whose records state times by the clock of the node that wrote them."""
 REOPENED_S_MIN = 6 * 3_600.0
 """The minimum time between two generations of the log that are opened because the clock went back, seconds."""
 REOPENED_WHY = "the clock was ahead, and is right again"
@@ -97,6 +101,13 @@ class ClockKeeper:
             self._metrics.troubles[CODE] = trouble
         else:
             self._metrics.troubles.pop(CODE, None)
+
+    def marked(self, appends: Sequence[Append]) -> Sequence[Append]:
+        """Return these appends. While the clock is doubted, the bodies of MARKED streams say so (`clock_doubted`). Raises as
+        `with_clock_doubted`."""
+        if not self.clock.doubted():
+            return appends
+        return [replace(one, records=with_clock_doubted(one.records)) if one.stream in MARKED else one for one in appends]
 
     def keep(self) -> None:
         """Write the last confirmed time, at most every KEPT_EVERY_S. A disk that does not take it is asked again at the next look."""
