@@ -304,7 +304,7 @@ class Node:
         for site in list(self._runner.sites if self._runner else ()):
             await site.stop()  # clients that dial again are not let in to be sent away
         if self._links is not None:
-            await self._links.close("the node is stopping")
+            await self._links.close()
 
     async def _close_doors(self) -> None:
         if self._runner is not None:

@@ -108,7 +108,7 @@ class Wire:
                 if message.type is WSMsgType.TEXT or isinstance(message.data, WebSocketError):
                     raise Corrupt(
                         f"this is no message of a session: {'a text' if message.type is WSMsgType.TEXT else message.data}",
-                        code="message_unreadable",
+                        code="message_corrupt",
                     )
                 return
             self.received_bytes += framed_bytes(len(message.data), masked=not self._dialled)

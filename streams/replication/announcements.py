@@ -55,7 +55,7 @@ class Announcer:
         """Raise Corrupt when the peer lets more than CONTROL_MAX messages wait. This is separate from `say`, which other sessions cause
         too: their calls must not fail for this peer."""
         if len(self._queue) + len(self._acks) > CONTROL_MAX:
-            raise Corrupt(f"more than {CONTROL_MAX} small messages wait for a peer that does not listen")
+            raise Corrupt(f"more than {CONTROL_MAX} small messages wait for a peer that does not listen", code="peer_limit_passed")
 
     def have(self, key: Key, ranges: RangeSet) -> None:
         """Add these offsets to those newly held."""

@@ -56,7 +56,9 @@ class Hearsay:
             said.update(news)
             self._ranges += len(said)
             if len(said) + len(gone) > GONE_RANGES_MAX or self._ranges > WAITING_RANGES_MAX:
-                raise Corrupt(f"a peer may say of at most {GONE_RANGES_MAX} ranges of one origin that they are gone")
+                raise Corrupt(
+                    f"a peer may say of at most {GONE_RANGES_MAX} ranges of one origin that they are gone", code="peer_limit_passed"
+                )
             self._changed[key, reason] = None
             self._next()
 

@@ -120,9 +120,10 @@ class CredentialsCame:
 @dataclass(frozen=True, slots=True)
 class Closed:
     """Notice that the session ended. The driver sends what `next_message` still returns, then hangs up. `sentence` is the reason, for
-    people."""
+    people. `code` names the case for programs; where the peer ended the session, it is the peer's code."""
 
     sentence: str
+    code: str
 
 
 def name_in_use(peer: str, addresses: Sequence[str]) -> Report:

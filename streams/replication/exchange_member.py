@@ -178,4 +178,4 @@ class ExchangeMember:
         elif companions(self.terms.me, self.peer):
             self.effect(CredentialsCame(message.entries))
         else:
-            raise Corrupt("credentials are copied between the nodes of one ship or port alone")
+            raise Corrupt("credentials are copied between the nodes of one ship or port alone", code="message_unexpected")

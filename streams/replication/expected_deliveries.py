@@ -36,7 +36,7 @@ class Claims:
         """Record that `first .. end - 1` are coming, until `until_s`. Above CLAIMED_RANGES_MAX ranges the lowest are forgotten. Raises
         Corrupt for an empty or reversed range."""
         if first >= end:
-            raise Corrupt(f"a claim is of offsets upwards, not of {first}..{end}")
+            raise Corrupt(f"a claim is of offsets upwards, not of {first}..{end}", code="message_corrupt")
         low, high = bisect_right(self._ends, first), bisect_left(self._firsts, end)
         pieces = [(first, end, until_s)]
         if low < high and self._firsts[low] < first:

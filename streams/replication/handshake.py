@@ -66,7 +66,7 @@ class Meeting:
         """Store some or all of the peer's digests. Raises Corrupt for too many."""
         self._theirs.update(digests.digests)
         if len(self._theirs) > STREAMS_MAX:
-            raise Corrupt(f"a peer may report at most {STREAMS_MAX} streams")
+            raise Corrupt(f"a peer may report at most {STREAMS_MAX} streams", code="peer_limit_passed")
 
     def compare(self, terms: Terms) -> tuple[dict[Key, RangeSet], list[Summary]]:
         """Return what the peer is known to have settled, and the summaries to send where digests differ. Call it after all digests."""
@@ -93,7 +93,7 @@ class Meeting:
     def summary(self, stream: str, last: bool) -> None:
         """Note a peer's summary of this stream; `last`: the stream is complete. Raises Corrupt for one not asked for, or sent again."""
         if stream not in self._due:
-            raise Corrupt(f"a summary of '{stream}', which is not asked for")
+            raise Corrupt(f"a summary of '{stream}', which is not asked for", code="message_unexpected")
         if last:
             self._due.discard(stream)
             self._awaited.discard(stream)

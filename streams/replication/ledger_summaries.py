@@ -53,7 +53,7 @@ def checked_reason(reason: str) -> GoneReason:
     for known in GONE_REASONS:
         if reason == known:
             return known
-    raise Corrupt(f"offsets are gone for one of {GONE_REASONS}, not {reason!r}")
+    raise Corrupt(f"offsets are gone for one of {GONE_REASONS}, not {reason!r}", code="message_corrupt")
 
 
 def checked_stream(name: str) -> str:
@@ -61,7 +61,7 @@ def checked_stream(name: str) -> str:
     try:
         return check_stream(name)
     except ValueError as problem:
-        raise Corrupt(str(problem)) from problem
+        raise Corrupt(str(problem), code="message_corrupt") from problem
 
 
 def checked_ranges(ranges: list[Range]) -> RangeSet:
@@ -69,7 +69,7 @@ def checked_ranges(ranges: list[Range]) -> RangeSet:
     try:
         return RangeSet(ranges)
     except ValueError as problem:
-        raise Corrupt(str(problem)) from problem
+        raise Corrupt(str(problem), code="message_corrupt") from problem
 
 
 def chunked(ranges: RangeSet) -> Iterator[list[Range]]:

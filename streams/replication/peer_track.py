@@ -58,7 +58,7 @@ class PeerTrack:
             self.gone = self.gone.without(ranges)
         self.give_up(gone)
         if len(self.settled) > PEER_RANGES_MAX:
-            raise Corrupt(f"a peer may settle at most {PEER_RANGES_MAX} separate ranges of one origin")
+            raise Corrupt(f"a peer may settle at most {PEER_RANGES_MAX} separate ranges of one origin", code="peer_limit_passed")
 
     def give_up(self, ranges: Iterable[Range]) -> None:
         """Record that the peer considers these offsets gone. Above PEER_RANGES_MAX ranges the first are forgotten: the peer gets them in

@@ -86,7 +86,7 @@ class Receiver:
             raise NotAllowed(self.terms.why_not(key), code="link_terms_broken")
         bytes_fit = begin.start <= begin.size_bytes <= FRAME_BYTES_MAX
         if begin.transfer <= self._newest or not bytes_fit or not 0 < begin.end - begin.first <= BLOCK_RECORDS_MAX:
-            raise Corrupt(f"transfer {begin.transfer} of {begin.size_bytes} bytes can not begin like this")
+            raise Corrupt(f"transfer {begin.transfer} of {begin.size_bytes} bytes can not begin like this", code="transfer_invalid")
         self._newest = begin.transfer
         if not self.terms.incoming(key):
             return self._not_yet(begin, key)
@@ -102,9 +102,11 @@ class Receiver:
         if self._exchange.allowances.left(self._member.peer.node, lane, per_day, now_s) <= 0:
             return self._too_many(begin, too_many_bytes(self._member.peer.node, *key, per_day))
         if len(self._open) >= OPEN_MAX or self._undurable_bytes + begin.size_bytes > UNDURABLE_BYTES_MAX:
-            raise Corrupt(f"a peer may have {OPEN_MAX} transfers and {UNDURABLE_BYTES_MAX} bytes under way, not more")
+            raise Corrupt(
+                f"a peer may have {OPEN_MAX} transfers and {UNDURABLE_BYTES_MAX} bytes under way, not more", code="peer_limit_passed"
+            )
         if len(self._open) + len(self._admitting) >= UNDURABLE_MAX:
-            raise Corrupt(f"a peer may have {UNDURABLE_MAX} blocks that are not durable yet, not more")
+            raise Corrupt(f"a peer may have {UNDURABLE_MAX} blocks that are not durable yet, not more", code="peer_limit_passed")
         kept = self._exchange.partials.take(begin.digest)
         if begin.start and (kept is None or len(kept.data) < begin.start):
             return self._reject(begin.transfer, "restart")
@@ -125,7 +127,7 @@ class Receiver:
             self._exchange.moved(self._member, incoming.key, incoming.begin.first, len(fragment.piece), now_s)
             self._grow(incoming, fragment.piece)
         elif fragment.transfer not in self._ended:
-            raise Corrupt(f"a fragment of transfer {fragment.transfer}, which never began")
+            raise Corrupt(f"a fragment of transfer {fragment.transfer}, which never began", code="message_unexpected")
 
     def cancel(self, number: int) -> None:
         """End a transfer of which the peer sends no more."""
@@ -151,7 +153,7 @@ class Receiver:
             return self._reject(number, "later")
         if isinstance(problem, NotProven):
             return self._not_believed(incoming, problem)
-        self._found_corrupt(incoming, str(problem))
+        self._found_corrupt(incoming, problem)
 
     def keep_halves(self) -> None:
         """Keep the received part of each open block, so that another session with the peer can continue it. This session goes on too."""
@@ -172,7 +174,7 @@ class Receiver:
         incoming.data += piece
         self.received_bytes += len(piece)
         if len(incoming.data) > begin.size_bytes or not piece:
-            raise Corrupt(f"transfer {begin.transfer} has other bytes than the {begin.size_bytes} it announced")
+            raise Corrupt(f"transfer {begin.transfer} has other bytes than the {begin.size_bytes} it announced", code="transfer_invalid")
         if len(incoming.data) == begin.size_bytes:
             del self._open[begin.transfer]
             self._complete(incoming)
@@ -181,13 +183,13 @@ class Receiver:
         begin, data = incoming.begin, bytes(incoming.data)
         try:
             if digest(data) != begin.digest:
-                raise Corrupt("a block arrived with other bytes than announced")
+                raise Corrupt("a block arrived with other bytes than announced", code="block_corrupt")
             block = Block.from_bytes(data)
             if (block.stream, block.origin) != incoming.key or (block.first, block.end) != (begin.first, begin.end):
-                raise Corrupt("a block is of another stream, origin or range than announced")
+                raise Corrupt("a block is of another stream, origin or range than announced", code="block_misplaced")
         except Corrupt as problem:
             self._drop(incoming)
-            return self._found_corrupt(incoming, str(problem))
+            return self._found_corrupt(incoming, problem)
         incoming.data = bytearray()
         self._admitting[begin.transfer] = incoming
         self._effect(Admit(begin.transfer, block, self._member.peer.node))
@@ -218,26 +220,27 @@ class Receiver:
                 told = UNKNOWN_WRITER, told[1]
             elif not problem.forged and not incoming.key[0].endswith(HEADS):
                 told = UNCOVERED, "not believed until it is"
-            self._effect(Report(*told, {**self._details(incoming, str(problem)), "passed_on": passed_on}))
+            self._effect(Report(*told, {**self._details(incoming, problem), "passed_on": passed_on}))
         self._reject(begin.transfer, "elsewhere")
 
-    def _details(self, incoming: _Incoming, problem: str) -> dict[str, Any]:
+    def _details(self, incoming: _Incoming, problem: LandfallError) -> dict[str, Any]:
         begin, (stream, origin) = incoming.begin, incoming.key
         return {
+            "code": problem.code,
             "stream": stream,
             "origin": str(origin),
             "first": begin.first,
             "end": begin.end,
             "peer": self._member.peer.node,
-            "problem": problem,
+            "problem": str(problem),
         }
 
-    def _found_corrupt(self, incoming: _Incoming, problem: str) -> None:
+    def _found_corrupt(self, incoming: _Incoming, problem: LandfallError) -> None:
         begin = incoming.begin
         self._corrupt += 1
         self._effect(Report("a block from a peer does not verify", "not taken; asked for again", self._details(incoming, problem)))
         if self._corrupt >= CORRUPT_MAX:
-            raise Corrupt(f"{self._corrupt} blocks did not verify")
+            raise Corrupt(f"{self._corrupt} blocks did not verify", code="blocks_damaged")
         self._reject(begin.transfer, "damaged")
 
     def _tell_refuted(self, incoming: _Incoming) -> None:

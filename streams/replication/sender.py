@@ -163,7 +163,7 @@ class Sender:
         track.settle(ranges)
         self._settled_ranges += len(track.settled) - before
         if self._settled_ranges > SETTLED_RANGES_MAX:
-            raise Corrupt(f"a peer may settle at most {SETTLED_RANGES_MAX} separate ranges in a session")
+            raise Corrupt(f"a peer may settle at most {SETTLED_RANGES_MAX} separate ranges in a session", code="peer_limit_passed")
         for slot in self._slots:
             transfer = slot.current
             if transfer and transfer.key == key and track.settled.covers(transfer.first, transfer.end):

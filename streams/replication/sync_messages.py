@@ -34,6 +34,7 @@ NODE_NAME_TWICE = "node_name_twice"
 Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Name = Annotated[str, Meta(max_length=300)]
+Sentence = Annotated[str, Meta(max_length=SENTENCE_CHARS_MAX)]
 Ranges = Annotated[list[tuple[Offset, Offset]], Meta(max_length=RANGES_MAX)]
 Digest = Annotated[bytes, Meta(min_length=8, max_length=8)]
 BlockDigest = Annotated[bytes, Meta(min_length=16, max_length=16)]
@@ -214,11 +215,11 @@ class Neighbours(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=17)
 
 
 class Refuse(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=18):
-    """End of the session, with the reason in a sentence for people. `code`: the same for programs, where there is one. `addresses`: with
-    NODE_NAME_TWICE, where the process that has the session is, and where the one that is refused comes from."""
+    """End of the session, with the reason in a sentence for people, and its stable `code` for programs. `addresses`: with NODE_NAME_TWICE,
+    where the process that has the session is, and where the one that is refused comes from."""
 
-    sentence: Name
-    code: Name = ""
+    sentence: Sentence
+    code: Name
     addresses: Annotated[list[Name], Meta(max_length=2)] = []
 
 
@@ -263,11 +264,11 @@ def encode(message: Message) -> bytes:
 def decode(data: bytes) -> Message:
     """Return the message that `encode` wrote. Raises Corrupt for all else, in time and memory bounded by MESSAGE_BYTES_MAX."""
     if len(data) > MESSAGE_BYTES_MAX:
-        raise Corrupt(f"a message has at most {MESSAGE_BYTES_MAX} bytes, not {len(data)}")
+        raise Corrupt(f"a message has at most {MESSAGE_BYTES_MAX} bytes, not {len(data)}", code="message_corrupt")
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        raise Corrupt(f"a message does not read: {problem}") from problem
+        raise Corrupt(f"a message does not read: {problem}", code="message_corrupt") from problem
 
 
 def protocol_of(data: bytes) -> tuple[int, int] | None:
@@ -296,4 +297,4 @@ def origin_of(named: Track | OriginSummary | PartialBlock) -> Origin:
     try:
         return Origin(named.node, named.generation)
     except ValueError as problem:
-        raise Corrupt(str(problem)) from problem
+        raise Corrupt(str(problem), code="message_corrupt") from problem

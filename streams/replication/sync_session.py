@@ -11,8 +11,10 @@ the link has room. Not safe from several threads.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+
+import msgspec
 
 from streams.config.roles import Peer
 from streams.model.errors import Corrupt, LandfallError, NotAllowed
@@ -147,9 +149,9 @@ class Session:
         except Corrupt as problem:
             return self.violated(problem)
         if self._liveness.dead(now_s):
-            self._close(f"{self.peer.node} has been silent for too long")
+            self._close(f"{self.peer.node} has been silent for too long", code="peer_silent")
         elif not self._meeting.compared and self._liveness.opening_late(now_s):
-            self._close(f"{self.peer.node} has not said in time what it has")
+            self._close(f"{self.peer.node} has not said in time what it has", code="opening_late")
         elif ping := self._liveness.ping(now_s):
             self._announcer.say(ping)
 
@@ -178,15 +180,15 @@ class Session:
             self._news.begun(self._announcer.named(message.track), message.first, message.end)
         return None if message is None else m.encode(message)
 
-    def close(self, sentence: str, code: str = "", addresses: Sequence[str] = ()) -> None:
-        """End the session from this side; send the peer the sentence, and the rest of `Refuse`."""
+    def close(self, refusal: m.Refuse) -> None:
+        """End the session from this side; send the peer `refusal`, its sentence cut to SENTENCE_CHARS_MAX."""
         if not self.closed:
-            self._announcer.say(m.Refuse(sentence[: m.SENTENCE_CHARS_MAX], code, list(addresses)))
-            self._close(sentence)
+            self._announcer.say(msgspec.structs.replace(refusal, sentence=refusal.sentence[: m.SENTENCE_CHARS_MAX]))
+            self._close(refusal.sentence, code=refusal.code)
 
-    def cut(self, sentence: str = "the link was cut") -> None:
+    def cut(self, sentence: str = "the link was cut", *, code: str = "link_cut") -> None:
         """End the session because the link is gone: nothing more comes or goes. Partial blocks are kept for the next session."""
-        self._close(sentence)
+        self._close(sentence, code=code)
 
     def _greet(self) -> None:
         terms, exchange = self._terms, self._exchange
@@ -202,7 +204,7 @@ class Session:
 
     def _heard(self, message: m.Message) -> None:
         if not self.greeted and not isinstance(message, m.Hello | m.Refuse):
-            raise Corrupt("a session begins with Hello")
+            raise Corrupt("a session begins with Hello", code="message_unexpected")
         match message:
             case m.Begin():
                 key = self._track(message.track)
@@ -233,7 +235,7 @@ class Session:
             case m.Refuse():
                 if message.code == m.NODE_NAME_TWICE:
                     self._effects.append(reports.name_in_use(self.peer.node, message.addresses))
-                self._close(f"{self.peer.node} ended the session: {message.sentence}")
+                self._close(f"{self.peer.node} ended the session: {message.sentence}", code=message.code)
 
     def _heard_opening(self, message: m.Hello | m.Digests | m.Summary) -> None:
         match message:
@@ -241,7 +243,7 @@ class Session:
                 self._heard_hello(message)
             case m.Digests():
                 if self._meeting.compared:
-                    raise Corrupt("digests are sent once")
+                    raise Corrupt("digests are sent once", code="message_unexpected")
                 for stream, _ in message.digests:
                     self._refuse_foreign(stream)
                 self._meeting.heard(message)
@@ -296,7 +298,9 @@ class Session:
 
     def _heard_track(self, track: m.Track) -> None:
         if track.number != len(self._their_tracks):
-            raise Corrupt(f"tracks are numbered from 0 in turn, not {track.number} after {len(self._their_tracks)}")
+            raise Corrupt(
+                f"tracks are numbered from 0 in turn, not {track.number} after {len(self._their_tracks)}", code="message_unexpected"
+            )
         self._tells_of_one_more()
         key = (checked_stream(track.stream), m.origin_of(track))
         self._their_tracks.append(key)
@@ -305,11 +309,11 @@ class Session:
     def _tells_of_one_more(self) -> None:
         self._told_of += 1
         if self._told_of > TRACKS_MAX:
-            raise Corrupt(f"a peer may report at most {TRACKS_MAX} streams' origins in a session")
+            raise Corrupt(f"a peer may report at most {TRACKS_MAX} streams' origins in a session", code="peer_limit_passed")
 
     def _track(self, number: int) -> Key:
         if number >= len(self._their_tracks):
-            raise Corrupt(f"track {number} has no name")
+            raise Corrupt(f"track {number} has no name", code="message_unexpected")
         return self._their_tracks[number]
 
     def _refuse_foreign(self, stream: str) -> None:
@@ -387,7 +391,7 @@ class Session:
     def _heard_reject(self, reject: m.Reject) -> None:
         self._sender.rejected(reject.transfer, reject.code, self._now_s())
         if self._sender.damaged >= DAMAGED_MAX:
-            raise Corrupt(f"{DAMAGED_MAX} blocks arrived damaged")
+            raise Corrupt(f"{DAMAGED_MAX} blocks arrived damaged", code="blocks_damaged")
 
     def violated(self, problem: LandfallError) -> None:
         """Report that the peer has broken the rules, and end the session."""
@@ -395,12 +399,12 @@ class Session:
 
     def _accuse(self, problem: str, reason: str, code: str) -> None:
         self._effects.append(Report(reason, "session ended", {"code": code, "peer": self.peer.node, "problem": problem}))
-        self.close(problem)
+        self.close(m.Refuse(problem, code=code))
 
-    def _close(self, sentence: str) -> None:
+    def _close(self, sentence: str, *, code: str) -> None:
         if not self.closed:
             self.closed = True
             self._receiver.close()
             self._exchange.leave(self._news)
             self._exchange.promised(self.peer.node, self._sender.settled_by_peer())
-            self._effects.append(Closed(sentence))
+            self._effects.append(Closed(sentence, code))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("streams", "landfall", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards")
-WITH_CODE = {"NotAllowed", "Misuse", "RetryLater", "InvalidValue", "CargoError", "problem_response"}
+WITH_CODE = {"NotAllowed", "Misuse", "RetryLater", "InvalidValue", "CargoError", "Refuse", "problem_response"}
 """What is made with a code each time. Damage has that of its kind: `corrupt`, `unreadable`."""
 
 
@@ -22,12 +22,17 @@ def calls() -> list[tuple[str, ast.Call]]:
 def _calls() -> Iterator[tuple[str, ast.Call]]:
     for file in (file for top in PRODUCT for file in sorted((ROOT / top).rglob("*.py"))):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WITH_CODE:
+            if isinstance(node, ast.Call) and made(node) in WITH_CODE:
                 yield f"{file.relative_to(ROOT)}:{node.lineno}", node
 
 
+def made(call: ast.Call) -> str:
+    """The name of what is called, without its module."""
+    return call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
 def code_of(call: ast.Call) -> ast.expr | None:
-    if isinstance(call.func, ast.Name) and call.func.id == "problem_response":
+    if made(call) == "problem_response":
         return call.args[2]
     return next((word.value for word in call.keywords if word.arg == "code"), None)
 

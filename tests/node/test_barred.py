@@ -13,7 +13,7 @@ from landfall.node.peers import peer_penalties
 from landfall.node.peers.peer_penalties import Barred
 from streams.replication import sync_messages as m
 from streams.replication.effects import BROKE_RULES
-from tests.node.test_hostile import lying, named, nodes, told
+from tests.node.test_hostile import broken, lying, nodes, told
 from tests.support.fleet import address, readings, until
 
 
@@ -24,16 +24,18 @@ def test_each_time_for_twice_as_long_until_it_has_behaved_for_a_while() -> None:
     for _ in range(9):
         door.broke("tokyo")
         began_s = now_s
-        assert "'tokyo'" in door.why("tokyo")
-        assert door.why("sydney") == ""
-        while door.why("tokyo"):
+        refusal = door.refusal("tokyo")
+        assert refusal
+        assert refusal.code == "peer_barred"
+        assert door.refusal("sydney") is None
+        while door.refusal("tokyo"):
             now_s += 0.5
         waits.append(now_s - began_s)
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     now_s += peer_penalties.FORGIVEN_S
     door.broke("tokyo")
     now_s += 1
-    assert door.why("tokyo") == ""
+    assert door.refusal("tokyo") is None
 
 
 def test_what_is_said_of_a_peer_again_and_again_is_counted_and_told_ever_more_seldom() -> None:
@@ -61,13 +63,13 @@ async def test_who_broke_the_rules_is_told_to_come_later_and_named_once_for_it(t
     async with nodes(tmp_path, "ship-a", "hq") as (ship, hq):
         async with lying(hq) as liar:
             await liar.say(m.Fragment(7, b"x"))
-            await until(lambda: named(hq, "tokyo", "never began"))
+            await until(lambda: broken(hq, "tokyo") == ["message_unexpected"])
         await until(lambda: "tokyo" not in hq.links.status())
         headers = {"X-Landfall-Node": "tokyo", "Authorization": "Bearer token-of-tokyo"}
         async with aiohttp.ClientSession(headers=headers) as http:
             for _ in range(20):
                 async with http.get(f"{hq.url}/sync") as answer:
-                    assert (answer.status, (await answer.json())["code"]) == (403, "peer_turned_away")
+                    assert (answer.status, (await answer.json())["code"]) == (403, "peer_barred")
         hq.link([address("hq", "tokyo", "http://127.0.0.1:9")])
         assert hq.metrics.body(0, 0)["counts"]["links_refused"] == 20
         ship.link([address("ship-a", "hq", hq.url)])

@@ -31,7 +31,7 @@ from tests.support.fleet import ROLES, address, readings, settings, until
 from tests.support.ports import free_port
 from tests.support.process import NodeProcess
 from tests.support.proxy import Proxy, Shape
-from tests.support.refusals import refusal
+from tests.support.refusals import link_codes, refusal
 
 BUDGET, RESERVE = 400_000, 100_000
 ROOMY = 900_000
@@ -334,7 +334,7 @@ async def test_a_ship_that_is_told_what_her_links_carry_or_cost_is_dialled_by_no
             with caplog.at_level("INFO"):
                 caplog.clear()
                 hq.link([address("hq", "ship-a", ship.url, link)])
-                await until(lambda: "'ship-a' is a ship whose settings say" in caplog.text)
+                await until(lambda: "ship_dials" in link_codes(caplog, "ship-a"))
         assert not hq.log.position("containers")
         assert ship.metrics.body(0, 0)["counts"]["links_refused"] >= 2
         assert not ship.links.traffic()

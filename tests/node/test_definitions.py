@@ -106,7 +106,7 @@ async def test_a_ship_turns_away_from_a_port_that_is_withdrawn_until_that_is_tak
     await until(lambda: sorted(ship.links.status()) == ["hq", "tokyo"])
     await enter(hq, "node", "tokyo", 1, NodeKeys(withdrawn=True))
     await until(lambda: list(ship.links.status()) == ["hq"])
-    with refusal(NotAllowed, "peer_turned_away", "tokyo"):
+    with refusal(NotAllowed, "node_withdrawn", "tokyo"):
         ship.links.who("tokyo", None, "token-of-tokyo")
     await ship.append([readings(0, 100)])
     await enter(hq, "node", "tokyo", 2, NodeKeys(withdrawn=False))

@@ -23,6 +23,7 @@ from streams.model.clock import WallClock
 from streams.model.identifiers import Origin, Position
 from streams.model.ranges import RangeSet
 from streams.model.records import Record, to_batch
+from streams.replication import BROKE_RULES
 from streams.replication import sync_messages as m
 from tests.streams.logkit import rows, stamped
 from tests.support.fleet import ROLES, address, readings, settings, started, until
@@ -90,8 +91,13 @@ def told(node: Node) -> list[dict[str, Any]]:
 
 
 def named(node: Node, peer: str, word: str) -> bool:
-    """Whether `exceptions` name the peer with a reason or problem that has `word` in it."""
+    """Whether `exceptions` name the peer with a code, reason or problem that has `word` in it."""
     return any(peer in str(body) and word in str(body) for body in told(node))
+
+
+def broken(node: Node, peer: str) -> list[str]:
+    """The code of each broken rule for which `exceptions` name the peer, in their order."""
+    return [str(body["code"]) for body in told(node) if body["reason"] == BROKE_RULES and body["peer"] == peer]
 
 
 def held(node: Node, stream: str, origin: Origin) -> int:
@@ -171,13 +177,13 @@ def _claims_of_nothing(hq: Node) -> list[m.Message]:
 
 
 BREACHES = [
-    (_summaries, "not asked for"),
-    (_gone_of_ranges, "ranges of one origin"),
-    (_have_of_ranges, "separate ranges"),
-    (_fragments, "has other bytes than"),
-    (_damage, "did not verify"),
-    (_more_than_there_is, "has no name"),
-    (_claims_of_nothing, "offsets upwards"),
+    (_summaries, "message_unexpected"),
+    (_gone_of_ranges, "peer_limit_passed"),
+    (_have_of_ranges, "peer_limit_passed"),
+    (_fragments, "transfer_invalid"),
+    (_damage, "blocks_damaged"),
+    (_more_than_there_is, "message_unexpected"),
+    (_claims_of_nothing, "message_corrupt"),
 ]
 
 
@@ -194,10 +200,11 @@ async def test_who_floods_or_breaks_the_rules_is_left_and_named(tmp_path: Path) 
     async with nodes(tmp_path, "hq") as (hq,):
         await hq.append([readings(0, 10)])
         before = hq.log.ledger("containers")
-        for says, word in BREACHES:
+        codes = [code for _, code in BREACHES]
+        for number, (says, _) in enumerate(BREACHES, 1):
             async with lying(hq) as liar:
                 await liar.say(*says(hq))
-                await until(lambda word=word: named(hq, "tokyo", word))  # type: ignore[misc]
+                await until(lambda number=number: broken(hq, "tokyo") == codes[:number])  # type: ignore[misc]
                 await until(lambda: "tokyo" not in hq.links.status())
             assert hq.log.ledger("containers") == before, "nothing of it stands in the log"
 
@@ -210,9 +217,9 @@ async def test_what_is_no_message_of_a_session_is_named(tmp_path: Path) -> None:
             async with lying(hq) as liar:
                 await until(lambda: "tokyo" in hq.links.status())
                 await (liar._wire._socket.send_bytes(bytes(2 * RECEIVE_BYTES_MAX)) if long else liar._wire._socket.send_str("hello"))
-                await until(lambda count=count: sum("message_unreadable" in str(body) for body in told(hq)) == count)  # type: ignore[misc]
+                await until(lambda count=count: sum("message_corrupt" in str(body) for body in told(hq)) == count)  # type: ignore[misc]
                 await until(lambda: "tokyo" not in hq.links.status())
-        assert named(hq, "tokyo", "message_unreadable")
+        assert named(hq, "tokyo", "message_corrupt")
 
 
 async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path: Path) -> None:
@@ -353,7 +360,7 @@ async def test_who_dials_anew_while_its_old_link_still_seems_up_goes_on_with_hal
             assert [(half.digest, half.held_bytes) for half in hello.partials] == [(digest(data), 100)]
             await after.say(track(0, "containers", Origin("tokyo", 1)), m.Begin(1, 0, 0, 500, len(data), digest(data), 100, data[100:]))
             await until(lambda: held(hq, "containers", Origin("tokyo", 1)) == 500)
-            assert any(isinstance(message, m.Refuse) and "newer session" in message.sentence for message in before.heard)
+            assert any(isinstance(message, m.Refuse) and message.code == "session_replaced" for message in before.heard)
 
 
 def answered(liar: Liar) -> int:

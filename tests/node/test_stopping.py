@@ -23,6 +23,7 @@ from streams.log import Append
 from streams.model.errors import LandfallError
 from tests.streams.logkit import numbers, open_log, rows
 from tests.support.fleet import address, settings, until
+from tests.support.refusals import link_codes
 
 SATELLITE = {"satellite": LinkSettings(streams=("alerts", "containers"), budget_bytes_per_day=1_000_000, price_per_mb=5.0)}
 
@@ -186,7 +187,7 @@ async def test_peers_hear_goodbye_the_budget_is_settled_and_requests_end_though_
             with caplog.at_level("INFO", logger="landfall.node"), monkeypatch.context() as patch:
                 patch.setattr(ship.links._dialler, "close", raising_after(ship.links._dialler.close))
                 await stopped_all_the_same(ship, TimeoutError)
-                await until(lambda: "left ship-a: ship-a ended the session: the node is stopping" in caplog.text)
+                await until(lambda: "node_stopping" in link_codes(caplog, "ship-a"))
             (settled,) = json.loads(book.read_text())["satellite"].values()
             assert settled < leased
             assert ended.is_set()

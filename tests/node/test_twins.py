@@ -191,7 +191,7 @@ async def test_the_same_process_has_its_place_at_once_and_so_has_a_release_witho
         await until(lambda: has_place(hq, b"first"))
         async with process(hq, b"first", answers=False) as after:
             await until(lambda: bool(before.refusals()))
-            assert [refusal.code for refusal in before.refusals()] == [""]
+            assert [refusal.code for refusal in before.refusals()] == ["session_replaced"]
             async with process(hq, b"") as older:
                 await until(lambda: bool(after.refusals()))
                 await until(lambda: has_place(hq, b""))

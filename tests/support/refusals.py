@@ -45,6 +45,12 @@ def codes_of(problem: BaseException) -> list[str]:
     return [] if cause is None else [str(getattr(cause, "code", ""))]
 
 
+def link_codes(log: pytest.LogCaptureFixture, peer: str) -> list[str]:
+    """Return the codes with which the nodes of this test logged that a session with `peer` ended, or that a link could not be opened."""
+    lines = [record for record in log.records if record.msg.startswith(("left %s (%s)", "no link to %s yet (%s)"))]
+    return [str(record.args[1]) for record in lines if isinstance(record.args, tuple) and record.args[0] == peer]
+
+
 def coded(ended: SystemExit, complaint: str) -> str:
     """Return what a command complained, after the code in brackets of the error that ended it."""
     problem = ended.__context__

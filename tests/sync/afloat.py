@@ -223,9 +223,9 @@ class Fleet:
         if not any(each.up for each in end.connection.ends) and end.connection in self.connections:
             self.connections.remove(end.connection)
 
-    def end(self, end: Wired, sentence: str) -> None:
+    def end(self, end: Wired, refusal: m.Refuse) -> None:
         """This end takes its leave."""
-        end.session.close(sentence)
+        end.session.close(refusal)
         self.turn_of(end)
 
     def kill(self, name: str) -> None:
@@ -261,7 +261,7 @@ class Fleet:
             if end.session.closed:
                 self.after(end.connection.way.latency_s * 2 + 0.01, lambda: self.cut(end.connection))
             elif end.policy.streams == (ALERTS,) and end.session.open and not self.alerts_wait(end.node, end.session.peer.node):
-                self.end(end, "the day's budget of this link is spent, and no alert waits")
+                self.end(end, m.Refuse("the budget is spent, and no alert waits", code="budget_spent"))
             else:
                 self._set_alarm(end)
             return

@@ -6,7 +6,7 @@ import random
 
 from streams.config.roles import LAN, Peer, Role
 from streams.model.identifiers import Origin
-from streams.replication import Session, Terms
+from streams.replication import Closed, Report, Session, Terms
 from streams.replication import sync_messages as m
 from tests.sync.framelog import block_of
 from tests.sync.world import World, rows
@@ -54,13 +54,13 @@ class Liar:
             said.append(m.decode(data))
         return said
 
-    def refusal(self) -> str:
-        refusals = [message.sentence for message in self.answers() if isinstance(message, m.Refuse)]
-        assert self.session.closed
-        assert refusals, "it is told why"
-        reports = [effect for effect in self.session.effects() if type(effect).__name__ == "Report"]
-        assert reports, "and named in exceptions"
-        return refusals[0]
+    def refusal(self) -> m.Refuse:
+        """Return the refusal that ended the session. The peer gets it, `exceptions` and the driver get its code."""
+        [refusal] = [message for message in self.answers() if isinstance(message, m.Refuse)]
+        effects = self.session.effects()
+        assert refusal.code in [effect.details["code"] for effect in effects if isinstance(effect, Report)]
+        assert [effect.code for effect in effects if isinstance(effect, Closed)] == [refusal.code]
+        return refusal
 
 
 def begin_of(liar: Liar, stream: str, node: str, first: int = 0, n: int = 2, size: int | None = None) -> m.Begin:

@@ -21,6 +21,7 @@ from streams.model.clock_check import ClockCheck
 from streams.model.errors import RetryLater
 from streams.model.identifiers import Origin
 from streams.replication import Exchange, Key, Withheld
+from streams.replication.sync_messages import Refuse
 from tests.sync.framelog import CODEC, NEXT_CODEC, Disk, FrameLog, rows_of
 from tests.sync.signing import copy_of, signed, signer_of, trust_in
 from tests.sync.versions import Age
@@ -177,7 +178,7 @@ class Node:
             if self.definitions.take(name, version, {"replicate": tuple(replicate)}):
                 for wired, shared in before.items():
                     if any(wired.session.shares(key) != was for key, was in shared.items()):
-                        self.fleet.end(wired, "headquarters has set streams otherwise: meet again")
+                        self.fleet.end(wired, Refuse("headquarters has set streams otherwise: meet again", code="streams_redefined"))
         else:
             name, (node, generation), floor = said
             key = (name, Origin(node, generation))

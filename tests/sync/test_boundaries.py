@@ -14,7 +14,7 @@ from landfall.node.peers.link_budgets import for_alerts
 from streams.config.roles import LAN, SATELLITE, Peer, Role
 from streams.model.block import digest
 from streams.model.identifiers import Origin
-from streams.replication import Admit, Report, Session, Terms, announcements, delivery_provenance, receiver, sender
+from streams.replication import Admit, Closed, Report, Session, Terms, announcements, delivery_provenance, receiver, sender
 from streams.replication import sync_messages as m
 from streams.replication.effects import PIECES_PAST_LIMIT
 from tests.sync.framelog import block_of
@@ -193,36 +193,36 @@ def _whole(liar: Liar, transfer: int, stream: str, first: int, n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "sentence"),
+    ("what", "code"),
     [
-        (lambda liar: liar.session.receive(b"\xff\x00"), "does not read"),
-        (lambda liar: liar.session.receive(b"x" * 100_000), "at most"),
-        (lambda liar: liar.say(m.Hello(1, 1, "hq", "hq", "", 1, ["*"], [], b"")), "says it is hq 'hq'"),
-        (lambda liar: liar.say(msgspec.structs.replace(liar.hello, answers=b"another")), "answers the opening of another link"),
-        (lambda liar: liar.say(m.Ping(1)), "begins with Hello"),
-        (lambda liar: liar.session.receive(_next_version()), "speaks versions 7 to 9"),
-        (lambda liar: (liar.greet(), liar.say(m.Have(5, [(0, 9)]))), "track 5 has no name"),
-        (lambda liar: (liar.greet(), liar.say(m.Track(3, "alerts", "hq", 1))), "in turn"),
-        (lambda liar: (liar.greet(), liar.say(m.Track(0, "al erts", "hq", 1))), "stream's name"),
-        (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "HQ!", 1))), "node's name"),
-        (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "hq", 1), m.Have(0, [(9, 3)]))), "range"),
-        (lambda liar: (liar.greet(), liar.say(m.Fragment(4, b"x"))), "never began"),
-        (lambda liar: (liar.greet(), liar.say(begin_of(liar, "registry", "liar"))), "written by hq alone"),
-        (lambda liar: (liar.greet(), liar.say(begin_of(liar, "alerts", "hq", size=1))), "other bytes"),
-        (lambda liar: (liar.greet(), liar.say(begin_of(liar, "alerts", "hq", size=1 << 40))), "can not begin"),
-        (lambda liar: (liar.greet(), liar.greet()), "says it is"),
-        (_many_ranges, "separate ranges in a session"),
-        (_many_begun, "under way"),
-        (_many_small_blocks, "not durable yet"),
-        (_much_begun, "under way"),
-        (_many_tracks, "at most 50 streams' origins"),
-        (_many_streams, "at most 50 streams"),
-        (_ranges_of_many, "at most 100 separate ranges in a session"),
-        (_damaged_blocks, "did not verify"),
+        (lambda liar: liar.session.receive(b"\xff\x00"), "message_corrupt"),
+        (lambda liar: liar.session.receive(b"x" * 100_000), "message_corrupt"),
+        (lambda liar: liar.say(m.Hello(1, 1, "hq", "hq", "", 1, ["*"], [], b"")), "peer_identity_wrong"),
+        (lambda liar: liar.say(msgspec.structs.replace(liar.hello, answers=b"another")), "session_played_back"),
+        (lambda liar: liar.say(m.Ping(1)), "message_unexpected"),
+        (lambda liar: liar.session.receive(_next_version()), "protocol_version_unknown"),
+        (lambda liar: (liar.greet(), liar.say(m.Have(5, [(0, 9)]))), "message_unexpected"),
+        (lambda liar: (liar.greet(), liar.say(m.Track(3, "alerts", "hq", 1))), "message_unexpected"),
+        (lambda liar: (liar.greet(), liar.say(m.Track(0, "al erts", "hq", 1))), "message_corrupt"),
+        (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "HQ!", 1))), "message_corrupt"),
+        (lambda liar: (liar.greet(), liar.say(m.Track(0, "alerts", "hq", 1), m.Have(0, [(9, 3)]))), "message_corrupt"),
+        (lambda liar: (liar.greet(), liar.say(m.Fragment(4, b"x"))), "message_unexpected"),
+        (lambda liar: (liar.greet(), liar.say(begin_of(liar, "registry", "liar"))), "link_terms_broken"),
+        (lambda liar: (liar.greet(), liar.say(begin_of(liar, "alerts", "hq", size=1))), "transfer_invalid"),
+        (lambda liar: (liar.greet(), liar.say(begin_of(liar, "alerts", "hq", size=1 << 40))), "transfer_invalid"),
+        (lambda liar: (liar.greet(), liar.greet()), "peer_identity_wrong"),
+        (_many_ranges, "peer_limit_passed"),
+        (_many_begun, "peer_limit_passed"),
+        (_many_small_blocks, "peer_limit_passed"),
+        (_much_begun, "peer_limit_passed"),
+        (_many_tracks, "peer_limit_passed"),
+        (_many_streams, "peer_limit_passed"),
+        (_ranges_of_many, "peer_limit_passed"),
+        (_damaged_blocks, "blocks_damaged"),
     ],
 )
 def test_a_peer_that_breaks_the_rules_is_refused_and_named(
-    what: Callable[[Liar], object], sentence: str, monkeypatch: pytest.MonkeyPatch
+    what: Callable[[Liar], object], code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receiver, "UNDURABLE_MAX", 30)
     monkeypatch.setattr("streams.replication.sync_session.TRACKS_MAX", 50)
@@ -231,7 +231,7 @@ def test_a_peer_that_breaks_the_rules_is_refused_and_named(
     liar = Liar()
     before = dict(liar.honest.log.rows)
     what(liar)
-    assert sentence in liar.refusal()
+    assert liar.refusal().code == code
     assert liar.honest.log.rows == before
     assert not liar.honest.exchange.neighbours()
 
@@ -265,7 +265,27 @@ def test_a_ship_may_not_bring_what_another_wrote() -> None:
     liar = Liar("ship", "9999993")
     liar.greet()
     liar.say(begin_of(liar, "events", "ship-a"))
-    assert "'ship-a'" in liar.refusal()
+    refusal = liar.refusal()
+    assert refusal.code == "link_terms_broken"
+    assert "'ship-a'" in refusal.sentence
+
+
+def test_a_refusal_is_the_same_bytes_in_every_version() -> None:
+    assert m.encode(m.Refuse("stop", code="node_stopping", addresses=["a:1"])) == b"\x94\x12\xa4stop\xadnode_stopping\x91\xa3a:1"
+
+
+def test_a_refusal_with_a_long_reason_is_read_by_the_peer() -> None:
+    liar = Liar()
+    liar.session.close(m.Refuse("x" * 5_000, code="node_stopping"))
+    [refusal] = [message for message in liar.answers() if isinstance(message, m.Refuse)]
+    assert (refusal.code, refusal.sentence) == ("node_stopping", "x" * m.SENTENCE_CHARS_MAX)
+
+
+def test_a_refused_session_ends_with_the_code_of_the_peer() -> None:
+    liar = Liar()
+    liar.greet()
+    liar.say(m.Refuse("the node is stopping", code="node_stopping"))
+    assert [effect.code for effect in liar.session.effects() if isinstance(effect, Closed)] == ["node_stopping"]
 
 
 def test_a_version_that_shares_ours_is_welcome() -> None:
@@ -283,7 +303,7 @@ def test_silence_ends_a_session() -> None:
     assert not liar.session.closed
     liar.world.clock.advance(0.2)
     liar.session.tick()
-    assert liar.session.closed
+    assert [effect.code for effect in liar.session.effects() if isinstance(effect, Closed)] == ["peer_silent"]
 
 
 def test_a_block_of_other_bytes_than_announced_is_not_taken() -> None:
@@ -292,7 +312,7 @@ def test_a_block_of_other_bytes_than_announced_is_not_taken() -> None:
     liar.say(begin_of(liar, "containers", "hq"))
     assert [message.code for message in liar.answers() if isinstance(message, m.Reject)] == ["damaged"]
     reports = [effect for effect in liar.session.effects() if isinstance(effect, Report)]
-    assert [report.details["peer"] for report in reports] == ["liar"]
+    assert [(report.details["peer"], report.details["code"]) for report in reports] == [("liar", "block_corrupt")]
 
 
 def test_a_long_session_does_not_use_up_what_a_peer_may_have_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +342,7 @@ def test_a_peer_that_does_not_listen_is_left_and_harms_no_other(monkeypatch: pyt
         liar.say(m.Ping(1))
     assert not any(session.closed for session in connection.ends.values())
     assert len(honest.log.rows["containers", world.stations["sydney"].origin]) == 200
-    assert "does not listen" in liar.refusal()
+    assert liar.refusal().code == "peer_limit_passed"
 
 
 def test_who_has_not_heard_yet_what_a_link_carries_is_not_accused() -> None:
@@ -335,4 +355,4 @@ def test_who_has_not_heard_yet_what_a_link_carries_is_not_accused() -> None:
     assert not liar.session.closed
     assert "events" not in liar.honest.log.streams()
     liar.say(m.Begin(1, 0, 0, 2, 5, bytes(16), 0, b"x"))
-    assert "a lan link" in liar.refusal(), "but data comes after the Hello"
+    assert liar.refusal().code == "link_terms_broken", "but data comes after the Hello"

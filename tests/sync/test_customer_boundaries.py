@@ -15,7 +15,7 @@ from streams.replication import sync_messages as m
 from tests.sync.lying import EVERYTHING, Liar, begin_of
 from tests.sync.world import rows
 
-CUSTOMER = "customer 'liar' may not bring anything, and has its own stream alone"
+CUSTOMER = m.Refuse("customer 'liar' may not bring anything, and has its own stream alone", code="link_terms_broken")
 
 
 def _customer(carried: tuple[str, ...] = ("*",)) -> Liar:

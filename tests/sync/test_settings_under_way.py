@@ -24,7 +24,9 @@ def test_what_no_setting_gives_a_ship_is_refused_and_its_bringer_named(stream: s
     liar.session = Session(liar.honest.exchange, terms, liar.world.clock.monotonic_s, lambda: None)
     liar.greet()
     liar.say(begin_of(liar, stream, "liar"))
-    assert f"'{stream}'" in liar.refusal()
+    refusal = liar.refusal()
+    assert refusal.code == "link_terms_broken"
+    assert f"'{stream}'" in refusal.sentence
 
 
 def test_who_has_heard_of_a_streams_settings_first_is_put_off_and_not_refused() -> None:
@@ -85,4 +87,4 @@ def test_who_has_heard_more_of_a_streams_settings_is_put_off_and_not_refused() -
     liar.say(m.Have(0, [(5, 9)]))
     assert not liar.session.closed
     liar.say(m.Track(1, "registry", "liar", 1), m.Have(1, [(5, 9)]))
-    assert "by hq alone" in liar.refusal(), "of what nobody may set otherwise there is no doubt"
+    assert liar.refusal().code == "link_terms_broken", "of what nobody may set otherwise there is no doubt"

@@ -34,7 +34,7 @@ class Live:
         session, wire = self.drive.session, self.wire
         sent, received, up_to = session.sender.sent_records, session.receiver.received_records, session.sender.sent_up_to() or "nothing"
         return (
-            f"{self.drive.sentence}; sent {sent:,} records up to {up_to}, received {received:,}; "
+            f"{self.drive.end.sentence}; sent {sent:,} records up to {up_to}, received {received:,}; "
             f"{wire.sent_bytes:,} bytes out, {wire.received_bytes:,} in"
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.replication import BROKE_RULES, OTHER_VERSION
+from streams.replication.sync_messages import Refuse
 
 FIRST_S, MOST_S = 1.0, 60.0
 """First and longest pause of a peer that breaks the rules, seconds: FIRST_S, then twice as long each time, up to MOST_S."""
@@ -73,7 +74,8 @@ class Barred:
         wait_s = min(2 * wait_s, MOST_S) if wait_s and now_s - until_s < FORGIVEN_S else FIRST_S
         self._peers[peer] = now_s + wait_s, wait_s
 
-    def why(self, peer: str) -> str:
-        """Return the sentence for a peer that is turned away now; empty for one that is not."""
+    def refusal(self, peer: str) -> Refuse | None:
+        """Return the refusal of a peer that is turned away now; None for one that is not."""
         left_s = self._peers.get(peer, (0.0, 0.0))[0] - self._now_s()
-        return f"'{peer}' broke the rules of the sync session: it may come again in {left_s:.0f} s" if left_s > 0 else ""
+        sentence = f"'{peer}' broke the rules of the sync session: it may come again in {left_s:.0f} s"
+        return Refuse(sentence, code="peer_barred") if left_s > 0 else None

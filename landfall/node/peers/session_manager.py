@@ -38,6 +38,7 @@ from streams.model.ranges import RangeSet
 from streams.replication import NAME_IN_USE, PLAYED_BACK, Exchange, Session, Terms
 from streams.replication.ingress_quota import BYTES_PER_DAY
 from streams.replication.link_terms import Key, anything
+from streams.replication.sync_messages import Refuse
 
 told = logging.getLogger("landfall.node")
 
@@ -46,8 +47,7 @@ BACKOFF_MAX_S: dict[LinkClass, float] = {"lan": 2.0, "port": 5.0, "satellite": 3
 BACKOFF_SOON_S, SOON_S = 1.0, 30.0
 """Maximum back-off, and how long it holds after a good session has ended, seconds: a link that was cut is most often back soon."""
 FAREWELLS_S = 3.0
-_WITHDRAWN = "headquarters has withdrawn '{}'"
-_DIALS_ALONE = "'{}' is a ship whose settings say what its links carry or cost: it dials, and is dialled by its own nodes alone"
+_NOT_WANTED = Refuse("this link is not wanted any more", code="link_not_wanted")
 STEADY_S = 5.0
 """Minimum duration of a good session, seconds. After it the next is dialled soon; a session that was refused at once is not retried all the
 time.
@@ -167,7 +167,7 @@ class Links:
         for name, kept in list(self._kept.items()):
             if wanted.get(name) != kept.address:
                 del self._kept[name]
-                self._places.end(name, "this link is not wanted any more", only_dialled=True)
+                self._places.end(name, _NOT_WANTED, only_dialled=True)
                 if kept.task:
                     kept.task.cancel()
         for name, address in wanted.items():
@@ -226,16 +226,17 @@ class Links:
         shared = self.shared()
         changed = [name for name, live in self._live.items() if shared[name] != before[name] or live.drive.session.missed()]
         for name in {*changed, *self._places.newcomers()}:
-            self._places.end(name, "headquarters has set streams otherwise: meet again")
+            self._places.end(name, Refuse("headquarters has set streams otherwise: meet again", code="streams_redefined"))
         self.hurry()
 
     def end_withdrawn(self) -> None:
         """End the sessions with nodes that headquarters has withdrawn. They are neither admitted nor dialled until headquarters takes that
         back.
         """
-        for name in [name for name in self._places.names() if self._turned_away(name)]:
-            told.warning("headquarters has withdrawn %s: no session with it any more", name)
-            self._places.end(name, _WITHDRAWN.format(name))
+        for name in self._places.names():
+            if refusal := self._turned_away(name):
+                told.warning("no session with %s any more: %s (%s)", name, refusal.sentence, refusal.code)
+                self._places.end(name, refusal)
 
     def hurry(self) -> None:
         """Dial at once all peers that wait for their back-off: a link may have come up."""
@@ -269,12 +270,15 @@ class Links:
         return self._traffic.status(one.passed() for one in self._served)
 
     def who(self, node: str, certified: str | None, token: str) -> Guest:
-        """Return the known peer that comes as `node`: `Guests.who`. Raises NotAllowed (`peer_turned_away`) also for one to turn away."""
+        """Return the known peer that comes as `node`: `Guests.who`. Raises NotAllowed also for one to turn away."""
         guest = self._guests.who(node, certified, token)
-        dials_alone = self._settings.dials_alone() and node not in self._of_one_ship
-        if why := self._turned_away(node) or (_DIALS_ALONE.format(self._settings.node) if dials_alone else ""):
+        refusal = self._turned_away(node)
+        if refusal is None and self._settings.dials_alone() and node not in self._of_one_ship:
+            ship = f"'{self._settings.node}' is a ship whose settings say what its links carry or cost"
+            refusal = Refuse(f"{ship}: it dials, and is dialled by its own nodes alone", code="ship_dials")
+        if refusal:
             self._metrics.count("links_refused")
-            raise NotAllowed(why, code="peer_turned_away")
+            raise NotAllowed(refusal.sentence, code=refusal.code)
         return guest
 
     async def accept(self, guest: Guest, link: LinkClass, wire: Wire) -> None:
@@ -286,7 +290,7 @@ class Links:
     def _end_without_credential(self) -> None:
         """End the sessions of peers whose credential was withdrawn or changed."""
         for name in self._guests.without_credential():
-            self._places.end(name, "the credential it came with does not hold any more")
+            self._places.end(name, Refuse("the credential it came with does not hold any more", code="credential_withdrawn"))
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Return, per peer in session, class of link, round trip in ms, bytes and records each way, and records it still lacks."""
@@ -313,11 +317,11 @@ class Links:
             self._traffic.keep((one.passed() for one in self._served), self._clock.monotonic_s())
             await asyncio.sleep(1.0)
 
-    async def close(self, sentence: str) -> None:
-        """End all sessions, and dial no more."""
+    async def close(self) -> None:
+        """End all sessions, since the node stops, and dial no more."""
         self._closing = True
         for name in self._places.names():
-            self._places.end(name, sentence)
+            self._places.end(name, Refuse("the node is stopping", code="node_stopping"))
         async with AsyncExitStack() as last:
             last.callback(self._purses.settle)
             last.callback(lambda: self._traffic.keep((one.passed() for one in self._served), math.inf))
@@ -346,7 +350,7 @@ class Links:
                         backoff_s, good_ended_s = BACKOFF_FIRST_S, ended_s
                 except LandfallError as problem:
                     if str(problem) != problem_told:
-                        told.info("no link to %s yet: %s", address.node, problem)
+                        told.info("no link to %s yet (%s): %s", address.node, problem.code, problem)
                         problem_told = str(problem)
                     self._metrics.count(f"link.{address.node}.dial_failed")
             try:
@@ -356,10 +360,11 @@ class Links:
             except TimeoutError:
                 backoff_s = longer_backoff_s(backoff_s, address.link, self._clock.monotonic_s() - good_ended_s)
 
-    def _turned_away(self, name: str) -> str:
-        """Return why that node is turned away now, or an empty text. Headquarters is never withdrawn: only it could take that back."""
-        withdrawn = name in self._withdrawn and self._known[name].role != "hq"
-        return _WITHDRAWN.format(name) if withdrawn else self._barred.why(name)
+    def _turned_away(self, name: str) -> Refuse | None:
+        """Return why that node is turned away now; None when it is not. Headquarters is never withdrawn: only it could take that back."""
+        if name in self._withdrawn and self._known[name].role != "hq":
+            return Refuse(f"headquarters has withdrawn '{name}'", code="node_withdrawn")
+        return self._barred.refusal(name)
 
     def _policy(self, peer: str, link: LinkClass) -> LinkPolicy | None:
         """Return what a link of this class to `peer` is to be dialled for now; None when its budget allows nothing."""
@@ -386,7 +391,7 @@ class Links:
         for name, live in list(self._live.items()):
             kept_for_alerts = live.dialled_here and live.policy != self._settings.policy(live.link)
             if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait(name)):
-                self._places.end(name, "the day's budget of this link is spent, and no alert waits")
+                self._places.end(name, Refuse("the day's budget of this link is spent, and no alert waits", code="budget_spent"))
 
     async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, guest: Guest | None = None) -> None:
         """Run one session; `guest`: the peer that has come, None where it was dialled here."""
@@ -439,7 +444,7 @@ class Links:
         try:
             await asyncio.wait((running,))
         except asyncio.CancelledError:
-            live.drive.close("this link is not wanted any more")
+            live.drive.close(_NOT_WANTED)
             await asyncio.wait((running,), timeout=FAREWELLS_S)
             running.cancel()
             raise
@@ -452,7 +457,7 @@ class Links:
                 self._traffic.ended(live.passed())
             self._tell_left(name, live, running)
 
-    def _tell_left(self, name: str, live: Live, running: asyncio.Task[str]) -> None:
+    def _tell_left(self, name: str, live: Live, running: asyncio.Task[None]) -> None:
         if running.done() and not running.cancelled() and (problem := running.exception()):
             self._report("a session failed on this side", "session ended", code="session_failed", peer=name, problem=repr(problem))
-        told.info("left %s: %s", name, live.summary())
+        told.info("left %s (%s): %s", name, live.drive.end.code, live.summary())

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from landfall.node.peers.duplicate_nodes import Twins
 from landfall.node.peers.live_session import Live
-from streams.replication.sync_messages import NODE_NAME_TWICE
+from streams.replication.sync_messages import NODE_NAME_TWICE, Refuse
 
-_NEWER = "a newer session has taken its place"
-_CROSSED = "both ends dialled at once: the other link stays"
+_NEWER = Refuse("a newer session has taken its place", code="session_replaced")
+_CROSSED = Refuse("both ends dialled at once: the other link stays", code="links_crossed")
 _TWICE = (
     "another process of '{}' has a session here from {} and answers in it, so the one from {} is refused; "
     "stop one of the two, or give it a name of its own"
@@ -54,13 +54,13 @@ class SessionRegistry:
             del self.coming[name]
             self._greeted(name, live)
 
-    def end(self, name: str, sentence: str, only_dialled: bool = False) -> None:
-        """End all sessions with `name`, or only those that were dialled here."""
+    def end(self, name: str, refusal: Refuse, only_dialled: bool = False) -> None:
+        """End all sessions with `name`, or only those that were dialled here; `refusal` goes to the peer."""
         for sessions in (self.waiting, self.coming, self.live):
             live = sessions.get(name)
             if live and (live.dialled_here or not only_dialled):
                 del sessions[name]
-                live.drive.close(sentence)
+                live.drive.close(refusal)
         self._let_in(name)
 
     def left(self, name: str, live: Live) -> None:
@@ -98,8 +98,8 @@ class SessionRegistry:
                 self._refuse(name, newcomer, other)  # the process that it waits to replace has just come again
 
     def _refuse(self, name: str, standing: Live, newcomer: Live) -> None:
-        addresses = (standing.wire.endpoint, newcomer.wire.endpoint)
-        newcomer.drive.close(_TWICE.format(name, *addresses), NODE_NAME_TWICE, addresses)
+        addresses = [standing.wire.endpoint, newcomer.wire.endpoint]
+        newcomer.drive.close(Refuse(_TWICE.format(name, *addresses), code=NODE_NAME_TWICE, addresses=addresses))
         self._twins.refused(name, *addresses)
 
     def _let_in(self, name: str) -> None:

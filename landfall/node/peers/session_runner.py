@@ -13,6 +13,7 @@ from streams.model.clock import Clock, WallClock
 from streams.model.errors import Corrupt, LandfallError
 from streams.replication import Admit, Closed, DeclareGone, Exchange, Load, OldCopy, Opened, Report, Session, Terms
 from streams.replication.effects import CredentialsCame, Loaded, Unread
+from streams.replication.sync_messages import Refuse
 
 MESSAGES_A_TURN = 16
 """Number of messages sent before other work on this event loop gets its turn, when the link takes them all at once."""
@@ -26,7 +27,6 @@ first.
 """
 SATELLITE_BIT_S = 128_000
 """Assumed rate of a satellite link without a set rate, bit/s. It is as slow as any, and limits what may lie unsent."""
-_EXPIRED = "the certificate that '{}' came with has expired: it may come with another"
 
 
 BURST_S = 0.05
@@ -117,16 +117,18 @@ class Drive:
         self._timer_s = self._rings_s = 0.0
         self._farewell: asyncio.TimerHandle | None = None
         self.session = Session(exchange, terms, clock.monotonic_s, self._turn.set)
-        self.sentence = ""
+        self.end = Closed("the session has not ended", "session_open")
 
-    async def run(self) -> str:
-        """Drive the session until it ends, and return the sentence that gives the reason. The wire is closed then, at the latest
-        FAREWELL_S, and what closing may take, after the end. It is closed at once when the peer has been silent for too long.
+    async def run(self) -> None:
+        """Drive the session until it ends; `end` gives the reason then. The wire is closed at the latest FAREWELL_S, and what closing may
+        take, after the end. It is closed at once when the peer has been silent for too long.
         """
         until_s, expiry = self._wire.counts_until_s, None
         if until_s is not None:
             left_s = max(0.0, until_s - WallClock().now_ms() / 1000)
-            expiry = asyncio.get_running_loop().call_later(left_s, self.close, _EXPIRED.format(self.session.peer.node))
+            sentence = f"the certificate that '{self.session.peer.node}' came with has expired: it may come with another"
+            expired = Refuse(sentence, code="certificate_expired")
+            expiry = asyncio.get_running_loop().call_later(left_s, self.close, expired)
         sending = asyncio.create_task(self._send())
         receiving = asyncio.create_task(self._receive())
         try:
@@ -138,7 +140,7 @@ class Drive:
                 self._turned()
                 await asyncio.wait((sending,), timeout=FAREWELL_S)
         finally:
-            self.session.cut("the link was closed")
+            self.session.cut("the link was closed", code="link_closed")
             for task in {sending, receiving, *self._tasks} - self._seen_through:
                 task.cancel()
             for timer in (self._timer, self._farewell, expiry):
@@ -150,11 +152,10 @@ class Drive:
         for task in (sending, receiving):
             if not task.cancelled() and (problem := task.exception()):
                 raise problem
-        return self.sentence
 
-    def close(self, sentence: str, code: str = "", addresses: Sequence[str] = ()) -> None:
-        """Send the peer the reason (`messages.Refuse`), and end."""
-        self.session.close(sentence, code, addresses)
+    def close(self, refusal: Refuse) -> None:
+        """Send the peer `refusal`, and end."""
+        self.session.close(refusal)
         self._turned()
 
     def ask(self) -> None:
@@ -265,7 +266,7 @@ class Drive:
                 case CredentialsCame():
                     self._ears.credentials(effect.entries)
                 case Closed():
-                    self.sentence = effect.sentence
+                    self.end = effect
         return bool(effects)
 
     async def _load(self, load: Load) -> None:
@@ -291,7 +292,7 @@ class Drive:
         self._tasks.discard(task)
         self._seen_through.discard(task)
         if not task.cancelled() and task.exception():
-            self.session.cut(f"a failure on this side: {task.exception()}")
+            self.session.cut(f"a failure on this side: {task.exception()}", code="session_failed")
             problem, peer = repr(task.exception()), self.session.peer.node
             self._ears.report("a session failed on this side", "session ended", code="session_failed", peer=peer, problem=problem)
             self._turned()
