@@ -59,7 +59,8 @@ def unpack(codec: Codec, body: Mapping[str, Any]) -> Batch:
         carried = Block.from_bytes(_bytes(block))
         if (carried.stream, carried.first, carried.count) != (CARRIER, 0, len(found)):
             raise Corrupt(
-                f"the block has offsets {carried.first}..{carried.end - 1} of '{carried.stream}', but {len(found)} offsets are given"
+                f"the block has offsets {carried.first}..{carried.end - 1} of '{carried.stream}', but {len(found)} offsets are given",
+                code="picked_rows_corrupt",
             )
         return Batch(stream, origin, _numbered(codec.decode(carried), found))
     except LandfallError as problem:

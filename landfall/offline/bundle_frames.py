@@ -116,7 +116,7 @@ def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[
     signature."""
     about, (_, sealed, id_, number, public) = head[: _ABOUT.size], _ABOUT.unpack_from(head)
     if _SIZED.unpack_from(head, _ABOUT.size)[1] != digest(body):
-        raise _Torn("its bytes are not those that were written")
+        raise _Torn("its bytes are not those that were written", code="bundle_frame_torn")
     if sealed:
         if opening is None:
             raise Corrupt("it is sealed, and this node has no key to open anything", code="key_missing")

@@ -31,7 +31,7 @@ class BundleEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
         try:
             return check_stream(self.stream), Origin(self.node, self.generation)
         except ValueError as problem:
-            raise Corrupt(str(problem)) from problem
+            raise Corrupt(str(problem), code="bundle_message_corrupt") from problem
 
 
 class Contents(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
@@ -76,4 +76,4 @@ def decode(data: bytes) -> Message:
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
-        raise Corrupt(f"it does not read: {problem}") from problem
+        raise Corrupt(f"it does not read: {problem}", code="bundle_message_corrupt") from problem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from landfall.storage.segments import file_path
@@ -27,7 +27,7 @@ class Damage:
     why: str
     offsets: tuple[Lost, ...] = ()
     cure: str = WANTED_AGAIN
-    code: str = "block_corrupt"
+    code: str = field(kw_only=True)
 
     def __str__(self) -> str:
         """Return a text for people: the place, what was lost, and why."""

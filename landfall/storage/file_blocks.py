@@ -105,7 +105,7 @@ class FileLogReader(IndexedReader):
 
 def _read(file: OpenFile, place: FileLocation, at: int, length: int) -> bytes:
     if not 0 <= at <= at + length <= place.length:
-        raise Corrupt(f"bytes {at} to {at + length} are asked for of a block of {place.length}")
+        raise Corrupt(f"bytes {at} to {at + length} are asked for of a block of {place.length}", code="block_corrupt")
     try:
         return file.span(place.segment, place.at + at, length)
     except FileNotFoundError as problem:

@@ -21,6 +21,7 @@ from streams.model.ledger import GoneReason
 
 FRAME_BYTES_MAX = 1 << 28
 _SEARCHED_BYTES = 1 << 20
+_UNFINISHED = "frame_unfinished"
 
 Admitted = tuple[tuple[int, int], ...]
 """Runs of a block's offsets, ascending: the first offset of each, and the minute (since 1970, UTC) in which the run was admitted here, 0
@@ -199,7 +200,7 @@ def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
                 at = mended.end
                 continue
             end = _next_frame(data, at + 1, secret)
-            yield Hole(at, end, str(problem), unfinished=isinstance(problem, _Unfinished) and end == len(data))
+            yield Hole(at, end, str(problem), unfinished=problem.code == _UNFINISHED and end == len(data))
             at = end
         else:
             yield frame
@@ -211,20 +212,14 @@ def checksum_of(block: bytes | memoryview) -> int:
     return int.from_bytes(block[-8:], "little")
 
 
-class _Unfinished(Corrupt):
-    """The file ends before the frame does."""
-
-
 def _block(data: memoryview, stored: StoredBlock) -> Block | Corrupt:
-    why = "another block is in its place"
     try:
         block = Block.from_bytes(data)
     except Corrupt as problem:
-        why = str(problem)  # the exception itself would keep the file's bytes in memory
-    else:
-        if checksum_of(data) == stored.checksum:
-            return block
-    return Corrupt(why)
+        return Corrupt(str(problem), code=problem.code)  # the exception itself would keep the file's bytes in memory
+    if checksum_of(data) != stored.checksum:
+        return Corrupt("another block is in its place", code="block_misplaced")
+    return block
 
 
 def _next_frame(data: memoryview, start: int, secret: Secret) -> int:
@@ -257,16 +252,16 @@ def _frame_at(data: memoryview, at: int, secret: Secret) -> FoundFrame:
     """Return the frame that begins at byte `at`. Raises Corrupt."""
     begun = bytes(data[at : at + PREFIX.size])
     if begun[:MARK_BYTES] != secret.mark[: len(begun)]:
-        raise Corrupt("no frame begins there")
+        raise Corrupt("no frame begins there", code="frame_damaged")
     if len(begun) < PREFIX.size:
-        raise _Unfinished("the file ends within a frame")
+        raise Corrupt("the file ends within a frame", code=_UNFINISHED)
     prefix = Prefix.from_bytes(begun)
     blocks_at = at + PREFIX.size + prefix.head_bytes
     if blocks_at > len(data):
-        raise _Unfinished("the file ends within a frame")
+        raise Corrupt("the file ends within a frame", code=_UNFINISHED)
     head = bytes(data[at + PREFIX.size : blocks_at])
     if not prefix.vouches_for(head, secret):
-        raise Corrupt("the header of a frame does not verify")
+        raise Corrupt("the header of a frame does not verify", code="frame_header_damaged")
     return _frame(data, at, head)
 
 
@@ -275,9 +270,9 @@ def _frame(data: memoryview, at: int, head: bytes, wrong: str | None = None) -> 
     try:
         header = msgspec.msgpack.decode(head, type=FrameHeader)
     except msgspec.MsgspecError as problem:
-        raise Corrupt(f"a frame's header does not read: {problem}") from problem
+        raise Corrupt(f"a frame's header does not read: {problem}", code="frame_header_damaged") from problem
     blocks_at = at + PREFIX.size + len(head)
     end = blocks_at + sum(block.length for block in header.blocks)
     if end > len(data):
-        raise _Unfinished("the file ends within a frame")
+        raise Corrupt("the file ends within a frame", code=_UNFINISHED)
     return FoundFrame(at, end, blocks_at, header, wrong)

@@ -141,7 +141,12 @@ class KeptLog(IndexedReader):
             self._new_offsets(block, {})
             for first, end in unread.within(block.first, block.end):
                 for piece in [piece.clipped(first, end) for piece in self._pieces(key, first, end)]:
-                    self._set_aside(key, piece, Corrupt("the disk does not give it"), cure="a peer has brought the same records")
+                    self._set_aside(
+                        key,
+                        piece,
+                        Corrupt("the disk does not give it", code="block_unreadable"),
+                        cure="a peer has brought the same records",
+                    )
             return self.admit([block])
 
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
@@ -187,7 +192,7 @@ class KeptLog(IndexedReader):
                 self._disowned.add(block)
             pieces = [piece.clipped(first, end) for piece in self._pieces((stream, origin), first, end)]
             for piece in pieces:
-                self._set_aside((stream, origin), piece, Corrupt(why))
+                self._set_aside((stream, origin), piece, Corrupt(why, code="records_rejected"))
         return sum(piece.end - piece.first for piece in pieces)
 
     def own_end(self, stream: str, origin: Origin) -> int:
@@ -358,7 +363,9 @@ class KeptLog(IndexedReader):
         with self._write_lock:
             self._with_index(lambda: self._keeper.set_aside(key, piece.first, piece.end))
         place = piece.location
-        self._on_damage(Damage(place.segment, place.at, place.length, str(problem), ((*key, piece.first, piece.end),), cure))
+        self._on_damage(
+            Damage(place.segment, place.at, place.length, str(problem), ((*key, piece.first, piece.end),), cure, code=problem.code)
+        )
         self._tell({key[0]})
 
     def _new_offsets(self, block: Block, taken: Mapping[LineKey, RangeSet]) -> RangeSet:

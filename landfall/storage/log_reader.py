@@ -243,7 +243,10 @@ class IndexedReader(IndexView, ABC):
         """
         pieces = [other.clipped(piece.first, piece.end) for other in self._pieces_of(key, piece.first, piece.end)]
         if any(other.location == piece.location for other in pieces):
-            raise Corrupt(f"byte {piece.location.at:,} of {file_path(Path(), piece.location.segment).name}, where they stood, is missing")
+            raise Corrupt(
+                f"byte {piece.location.at:,} of {file_path(Path(), piece.location.segment).name}, where they stood, is missing",
+                code="block_missing",
+            )
         return pieces
 
     def _stored(self, key: LineKey, first: int, end: int) -> Iterator[tuple[Piece, Block]]:
@@ -361,4 +364,4 @@ def _parts_of(block: Block, first: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _check_place(key: LineKey, piece: Piece, head: BlockHead) -> None:
     if (head.stream, head.origin) != key or not head.first <= piece.first < piece.end <= head.end:
-        raise Corrupt(f"another block is in its place: {head.stream}:{head.origin} {head.first}..{head.end - 1}")
+        raise Corrupt(f"another block is in its place: {head.stream}:{head.origin} {head.first}..{head.end - 1}", code="block_misplaced")

@@ -75,7 +75,7 @@ class Placing:
             topics = topics_told(self.codec, block, self.codec.topics(block)) if self.codec.knows(block.codec) else None
             return PlacedBlock(block, place, topics, stored.received_at_ms, self.disowned.among(block), stored.admitted)
         except Corrupt as problem:
-            return Damage(place.segment, place.at, place.length, str(problem), _said(begun))
+            return Damage(place.segment, place.at, place.length, str(problem), _said(begun), code=problem.code)
 
 
 class Replay:
@@ -201,7 +201,7 @@ class Replay:
         if not self._placing.is_acknowledged(self._book.commit + 1, self._book.openings):
             why = f"{why}: damage, or {other}"
         self._damages.append(
-            Damage(number, found.at, found.end - found.at, why, lost, TAIL_CURE, "tail_unfinished" if unfinished else "tail_damaged")
+            Damage(number, found.at, found.end - found.at, why, lost, TAIL_CURE, code="tail_unfinished" if unfinished else "tail_damaged")
         )
 
     def _frame(self, number: int, frame: FoundFrame, data: memoryview) -> None:

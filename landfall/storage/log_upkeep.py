@@ -350,7 +350,9 @@ class FileUpkeep:
         try:
             block = Block.from_bytes(read_span(self._parts.folder, place.segment, place.at, place.length))
             if (block.stream, block.origin) != key or not block.first <= piece.first < piece.end <= block.end:
-                raise Corrupt(f"another block is in its place: {block.stream}:{block.origin} {block.first}..{block.end - 1}")
+                raise Corrupt(
+                    f"another block is in its place: {block.stream}:{block.origin} {block.first}..{block.end - 1}", code="block_misplaced"
+                )
         except FileNotFoundError:
             return None
         except Corrupt as problem:

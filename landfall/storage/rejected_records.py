@@ -83,7 +83,7 @@ class Disowned:
         try:
             data = self._path.read_bytes()
             if _CHECKSUM.unpack_from(data)[0] != xxhash.xxh3_64_intdigest(data[_CHECKSUM.size :]):
-                raise Corrupt("its checksum does not match its bytes")
+                raise Corrupt("its checksum does not match its bytes", code="rejected_records_damaged")
             return msgspec.msgpack.decode(data[_CHECKSUM.size :], type=list[_Row])
         except FileNotFoundError:
             return []

@@ -62,7 +62,7 @@ class OpenFile:
                 raise
             raise unreadable(path, problem) from problem
         if len(data) != length:
-            raise Corrupt(f"{file_path(self._log, number).name} ends before byte {at + length}")
+            raise Corrupt(f"{file_path(self._log, number).name} ends before byte {at + length}", code="segment_short")
         return data
 
     def expect(self, number: int, at: int, length: int) -> None:
@@ -139,7 +139,9 @@ class SegmentWriter:
         """
         secret = secret_of(log, number) if end else Secret.new()
         if secret is None:
-            raise Corrupt(f"{file_path(log, number).name} has no secret that verifies, and can not be written on")
+            raise Corrupt(
+                f"{file_path(log, number).name} has no secret that verifies, and can not be written on", code="segment_head_damaged"
+            )
         self.secret = secret
         self._log = log
         self._disk = disk

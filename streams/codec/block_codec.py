@@ -62,7 +62,7 @@ class BlockCodec:
         records = read_rows(block.head, lambda at, length: block.payload[at : at + length])
         order = pc.min_max(records.column(ORDER_AT))
         if (order["min"].as_py(), order["max"].as_py()) != (block.order_first_ms, block.order_last_ms):
-            raise Corrupt("a block's order times are not those of its header")
+            raise Corrupt("a block's order times are not those of its header", code="block_times_corrupt")
         return records
 
     def columns(self, block: Block) -> Columns:

@@ -55,11 +55,11 @@ class Outline:
         try:
             kept = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-            raise Corrupt(f"what is kept of a block's directory does not read: {problem}") from problem
+            raise Corrupt(f"what is kept of a block's directory does not read: {problem}", code="block_outline_corrupt") from problem
         groups = len(Groups(kept.rows, kept.group_rows)) if kept.group_rows > 0 else 0
         sizes = (len(kept.numbers) + _PLACE_BYTES * len(kept.others), len(kept.starts) - _PLACE_BYTES, len(kept.checksums))
         if set(sizes) != {_PLACE_BYTES * groups}:
-            raise Corrupt(f"what is kept of a block's directory is not of {groups} groups")
+            raise Corrupt(f"what is kept of a block's directory is not of {groups} groups", code="block_outline_corrupt")
         return cls(kept)
 
     def spans(self, topic: str) -> list[tuple[int, int]]:

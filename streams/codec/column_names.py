@@ -66,4 +66,4 @@ def read_name(reader: Reader) -> str:
     try:
         return reader.sized().decode()
     except UnicodeDecodeError as problem:
-        raise Corrupt(f"a column's name is not UTF-8: {problem}") from problem
+        raise Corrupt(f"a column's name is not UTF-8: {problem}", code="block_columns_corrupt") from problem

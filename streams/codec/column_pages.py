@@ -149,9 +149,9 @@ class PackedColumn:
         constant = directory.signed() if how == _CONSTANT else 0
         meta = directory.sized() if how == _PAGES else b""
         if kind == "float" and (how != _PAGES or neighbour):
-            raise Corrupt("a column of floats is packed as one of whole numbers")
+            raise Corrupt("a column of floats is packed as one of whole numbers", code="block_page_corrupt")
         if kind == "bit" and (constant not in (0, 1) or (neighbour and (how != _CONSTANT or constant))):
-            raise Corrupt("a column of yes and no has other values")
+            raise Corrupt("a column of yes and no has other values", code="block_page_corrupt")
         return cls(kind, neighbour, how, constant, meta)
 
     @property
@@ -175,7 +175,7 @@ class PackedColumn:
             return self._alike(sum(counts))
         if self._how == _LIST:
             if len(pages) != 1:
-                raise Corrupt("a column of many groups is packed as one of a few rows")
+                raise Corrupt("a column of many groups is packed as one of a few rows", code="block_page_corrupt")
             return self._listed(pages[0], counts[0])
         values = self._whole(pages, counts)
         if self.kind != "bit":
@@ -217,7 +217,7 @@ class PackedColumn:
         to `done`. Raises Corrupt."""
         if self.neighbour:
             if self.neighbour > len(done):
-                raise Corrupt(f"column {len(done) + 1} of a block refers to column {self.neighbour}")
+                raise Corrupt(f"column {len(done) + 1} of a block refers to column {self.neighbour}", code="block_page_corrupt")
             values = self.told_from(values, done[self.neighbour - 1])
         done.append(values)
         return values
@@ -225,7 +225,7 @@ class PackedColumn:
     def told_from(self, values: Values, other: Values) -> Values:
         """Return the column itself, where `values` are its differences from `other`, its reference column. Raises Corrupt."""
         if other.dtype != values.dtype or len(other) != len(values):
-            raise Corrupt(f"a column refers to column {self.neighbour}, which is none of its kind")
+            raise Corrupt(f"a column refers to column {self.neighbour}, which is none of its kind", code="block_page_corrupt")
         return other if self.kind == "bit" else np.add(values, other, out=values)
 
     def cells(self, count: int) -> int:
@@ -240,7 +240,7 @@ class PackedColumn:
 
     def _listed(self, page: Reader, count: int) -> Values:
         if not count:
-            raise Corrupt("a column of no values is packed as one of a few rows")
+            raise Corrupt("a column of no values is packed as one of a few rows", code="block_page_corrupt")
         return _read_few_bits(page, count) if self.kind == "bit" else read_ints(page, count)
 
     def _whole(self, pages: Sequence[Reader], counts: Sequence[int]) -> Values:
@@ -253,7 +253,7 @@ class PackedColumn:
 
 
 def _odd_bits() -> Corrupt:
-    return Corrupt("a column of yes and no has other values")
+    return Corrupt("a column of yes and no has other values", code="block_page_corrupt")
 
 
 def _meta(how: int, neighbour: int, constant: int | None = None) -> bytes:
@@ -300,12 +300,12 @@ def _read_few_bits(page: Reader, count: int) -> Bools:
     if number == _BITMAP:
         return np.unpackbits(np.frombuffer(page.raw((count + 7) // 8), np.uint8), count=count).view(np.bool_)
     if number % 2 == 0 or number == _SPARSE:
-        raise Corrupt("a bitmap of no kind")
+        raise Corrupt("a bitmap of no kind", code="block_page_corrupt")
     rare = page.below(2, "the rarer value")
     gaps = read_ints(page, number // 2)
     places = np.cumsum(gaps + 1) - 1
     if (gaps < 0).any() or (gaps >= count).any() or places[-1] >= count:
-        raise Corrupt("a bitmap goes on beyond its end")
+        raise Corrupt("a bitmap goes on beyond its end", code="block_page_corrupt")
     bits = np.full(count, not rare, np.bool_)
     bits[places] = bool(rare)
     return bits

@@ -90,7 +90,7 @@ def schema_of(columns: tuple[tuple[str, int], ...]) -> pa.Schema:
     fields = [*GIVEN, *(field for field in SOURCE if field.name in named), *STAMPED]
     for field in fields:
         if named.get(field.name, field.type) != field.type:
-            raise Corrupt(f"column {field.name!r} is {named[field.name]}, not {field.type}")
+            raise Corrupt(f"column {field.name!r} is {named[field.name]}, not {field.type}", code="block_columns_corrupt")
     return pa.schema([*fields, *(pa.field(name, kind) for name, kind in named.items() if name not in RESERVED)])
 
 

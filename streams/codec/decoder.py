@@ -50,9 +50,9 @@ def check_rows(head: BlockHead, read: ReadBytes) -> pa.StringArray:
     for first, part in _parts(head, read):
         parts.append(part.checked(first, taken))
     if not taken.all():
-        raise Corrupt("two rows of a block have one offset")
+        raise Corrupt("two rows of a block have one offset", code="block_rows_corrupt")
     if (min(part.order_first_ms for part in parts), max(part.order_last_ms for part in parts)) != (head.order_first_ms, head.order_last_ms):
-        raise Corrupt("a block's order times are not those of its header")
+        raise Corrupt("a block's order times are not those of its header", code="block_times_corrupt")
     return pa.concat_arrays([part.topics for part in parts])
 
 
@@ -70,7 +70,7 @@ def read_some_rows(head: BlockHead, read: ReadBytes, wanted: range) -> pa.Record
     places = np.concatenate([places for places, _ in found])
     order = np.argsort(places)
     if not np.array_equal(places[order], np.arange(wanted.start, wanted.stop)):
-        raise Corrupt("two rows of a block have one offset")
+        raise Corrupt("two rows of a block have one offset", code="block_rows_corrupt")
     return pa.concat_batches([rows for _, rows in found]).take(pa.array(order))
 
 
@@ -264,12 +264,12 @@ class StoredRows:
         pick = self._room.full(self._rows, -1, np.int64)
         pick[self._within(places)] = self._room.counted(0, self._rows)
         if self._rows != self._head.count or pick.min() < 0:
-            raise Corrupt("two rows of a block have one offset")
+            raise Corrupt("two rows of a block have one offset", code="block_rows_corrupt")
         return pick
 
     def _within(self, places: Ints) -> Ints:
         if places.min() < 0 or places.max() >= self._head.count:
-            raise Corrupt("a row of a block has an offset outside it")
+            raise Corrupt("a row of a block has an offset outside it", code="block_rows_corrupt")
         return places
 
     def _stamps(self, found: DecodedRows, pick: Ints | None, places: Ints | None = None) -> Stamps:

@@ -85,7 +85,7 @@ def pack_few(values: Ints, sketch: Sketch) -> bytes:
 def unpack_few(reader: Reader, how: int, count: int) -> Ints:
     """Return the `count` values that `pack_few` wrote. It takes some MiB at most, whatever the bytes. Raises Corrupt."""
     if not 0 < count <= FEW_MAX:
-        raise Corrupt(f"{count} numbers are packed as few are")
+        raise Corrupt(f"{count} numbers are packed as few are", code="block_page_corrupt")
     if how == RANGE:
         low, span = reader.signed(), reader.varint()
         return low + _read_digits(reader, count, span + 1)
@@ -95,13 +95,13 @@ def unpack_few(reader: Reader, how: int, count: int) -> Ints:
         palette = np.array([_wrapped(number) for number in steps], np.int64)
         codes = _read_digits(reader, count, size)
         if codes.max() >= size:
-            raise Corrupt(f"a code of a palette of {size} points outside it")
+            raise Corrupt(f"a code of a palette of {size} points outside it", code="block_page_corrupt")
         return palette[codes]
     if how == RICE:
         return _read_rice(reader, count)
     first = reader.signed()
     if count < 2:
-        raise Corrupt("one number has no steps")
+        raise Corrupt("one number has no steps", code="block_page_corrupt")
     return np.cumsum(np.concatenate((np.array([first], np.int64), _read_rice(reader, count - 1))))
 
 
@@ -173,7 +173,7 @@ def _read_rice(reader: Reader, count: int) -> Ints:
     unary = np.unpackbits(np.frombuffer(data, np.uint8, (unary_bits + 7) // 8), count=unary_bits, bitorder="little")
     ends = np.flatnonzero(unary == 0)
     if len(ends) != count or ends[-1] != unary_bits - 1:
-        raise Corrupt(f"{count} unary numbers are {len(ends)}")
+        raise Corrupt(f"{count} unary numbers are {len(ends)}", code="block_page_corrupt")
     folded = ends.copy()
     folded[1:] -= ends[:-1] + 1
     if shift:
@@ -202,7 +202,7 @@ def _digits(values: Words, base: int) -> bytes:
 
 def _read_digits(reader: Reader, count: int, base: int) -> Ints:
     if base > _WORD:
-        raise Corrupt(f"numbers below {base} do not fit 64 bits")
+        raise Corrupt(f"numbers below {base} do not fit 64 bits", code="block_page_corrupt")
     per_word, bits_in_all = _per_word(base), _digit_bits(count, base)
     width, words = (base**per_word - 1).bit_length(), -(-count // per_word)
     bits = _bits(reader, bits_in_all)

@@ -164,7 +164,7 @@ class PcoTables:
         try:
             self._chunk, self.meta_bytes = _FILE.chunk_decompressor(meta, kind)
         except (RuntimeError, TypeError, ValueError) as problem:
-            raise Corrupt(f"the tables of a column of numbers do not read: {problem}") from problem
+            raise Corrupt(f"the tables of a column of numbers do not read: {problem}", code="block_page_corrupt") from problem
 
     def read(self, page: bytes, values: Ints | Floats | Small, count: int) -> None:
         """Fill `values` with the first of the `count` numbers in the page: all, or as many as `pco_reach` returns.
@@ -174,9 +174,12 @@ class PcoTables:
         try:
             progress, page_bytes = self._chunk.read_page_into(page, count, values)
         except (RuntimeError, TypeError, ValueError) as problem:
-            raise Corrupt(f"a page of numbers does not unpack: {problem}") from problem
+            raise Corrupt(f"a page of numbers does not unpack: {problem}", code="block_page_corrupt") from problem
         if progress.n_processed != len(values) or (page_bytes != len(page) if len(values) == count else page_bytes > len(page)):
-            raise Corrupt(f"a page of {count} numbers unpacks to {progress.n_processed}, from {page_bytes} of {len(page)} bytes")
+            raise Corrupt(
+                f"a page of {count} numbers unpacks to {progress.n_processed}, from {page_bytes} of {len(page)} bytes",
+                code="block_page_corrupt",
+            )
 
 
 def _read_pco(data: bytes, count: int, reach: int) -> Ints:

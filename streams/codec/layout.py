@@ -34,12 +34,12 @@ class Named:
         """Return the column with this name and head. Raises Corrupt."""
         kind, decimals = number % HAS_NULLS, number // DECIMALS
         if name in ELSEWHERE or (decimals and kind != FLOAT):
-            raise Corrupt(f"column {name!r} of a block is none that a block has")
+            raise Corrupt(f"column {name!r} of a block is none that a block has", code="block_columns_corrupt")
         if name not in RESERVED:
             try:
                 check_signal(name)
             except ValueError as problem:
-                raise Corrupt(f"a column of a block can not be: {problem}", code="column_invalid") from problem
+                raise Corrupt(f"a column of a block can not be: {problem}", code="block_columns_corrupt") from problem
         return cls(name, kind, bool(number // HAS_NULLS % 2), decimals)
 
     @property
@@ -79,7 +79,7 @@ class Layout:
         device_kind, order_kind = directory.below(2, "how device times are stored"), directory.below(4, "how order times are stored")
         named = [Named.read(directory) for _ in range(directory.below(COLUMNS_MAX + 1, "the count of columns"))]
         if len({column.name for column in named}) < len(named):
-            raise Corrupt("two columns of a block have one name")
+            raise Corrupt("two columns of a block have one name", code="block_columns_corrupt")
         masks = [PackedColumn.read(directory, "bit") for _ in range(1 + sum(column.has_nulls for column in named))]
         place = PackedColumn.read(directory, "int") if by_topic else None
         received = PackedColumn.read(directory, "int") if each_received else None

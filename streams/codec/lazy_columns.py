@@ -105,11 +105,11 @@ class StoredColumns:
             return None
         places = self._values_at(_PLACE)
         if places.min() < 0 or places.max() >= self.head.count:
-            raise Corrupt("a row of a block has an offset outside it")
+            raise Corrupt("a row of a block has an offset outside it", code="block_rows_corrupt")
         pick = np.full(self.head.count, -1, np.int64)
         pick[places] = np.arange(len(places))
         if pick.min() < 0:
-            raise Corrupt("two rows of a block have one offset")
+            raise Corrupt("two rows of a block have one offset", code="block_rows_corrupt")
         return narrowed(pick)
 
     def _rows(self, at: int, count: int) -> Ints:
@@ -130,7 +130,7 @@ class StoredColumns:
         if name == DEVICE_AT:
             return pa.array(device_at, mask=null)
         if (order_at.min(), order_at.max()) != (self.head.order_first_ms, self.head.order_last_ms):
-            raise Corrupt("a block's order times are not those of its header")
+            raise Corrupt("a block's order times are not those of its header", code="block_times_corrupt")
         return pa.array(order_at)
 
     def _text(self, column: Named, pick: Ints, budget: DecodeBudget) -> pa.StringArray:
@@ -151,7 +151,7 @@ class StoredColumns:
     def _values_at(self, place: int) -> Values:
         number = self._at[place]
         if number is None:
-            raise Corrupt("a block lacks a column that another is derived from")
+            raise Corrupt("a block lacks a column that another is derived from", code="block_columns_corrupt")
         return self._values(number)
 
     def _values(self, number: int) -> Values:
@@ -160,7 +160,7 @@ class StoredColumns:
             chain = [number]
             while chain[-1] not in self._kept and (neighbour := self._numbers[chain[-1]].packed.neighbour):
                 if neighbour > chain[-1]:
-                    raise Corrupt(f"column {chain[-1] + 1} of a block refers to column {neighbour}")
+                    raise Corrupt(f"column {chain[-1] + 1} of a block refers to column {neighbour}", code="block_columns_corrupt")
                 chain.append(neighbour - 1)
             values = self._read(chain.pop(), None)
             while chain:

@@ -91,7 +91,10 @@ class Payload:
         length, at = varints.take(head, at)
         self._end = at + length
         if self._end + _CHECKSUM.size > payload_bytes or (group_rows and not GROUP_ROWS_MIN <= group_rows < rows):
-            raise Corrupt(f"a directory of {length} bytes and groups of {group_rows} rows do not fit {rows} rows in {payload_bytes} bytes")
+            raise Corrupt(
+                f"a directory of {length} bytes and groups of {group_rows} rows do not fit {rows} rows in {payload_bytes} bytes",
+                code="block_directory_corrupt",
+            )
         needed = self._end + _CHECKSUM.size if group_rows else payload_bytes
         if needed > len(head):
             head += read(len(head), needed - len(head))
@@ -117,7 +120,7 @@ class Payload:
         starts = array("q", [self._end + _CHECKSUM.size])
         starts += whole_numbers(ends + starts[0])
         if lengths.min() < 0 or lengths.max() > self._bytes or starts[-1] != self._bytes:
-            raise Corrupt(f"the groups of a block end at {starts[-1]}, its payload at {self._bytes}")
+            raise Corrupt(f"the groups of a block end at {starts[-1]}, its payload at {self._bytes}", code="block_directory_corrupt")
         return Spans(starts, checksums)
 
     def several(self, spans: Spans, chosen: Sequence[int]) -> list[Reader]:
@@ -160,4 +163,4 @@ def _checksum(data: bytes) -> bytes:
 
 def _verify(data: bytes, checksum: bytes, what: str) -> None:
     if _checksum(data) != checksum:
-        raise Corrupt(f"the checksum of {what} does not match its bytes")
+        raise Corrupt(f"the checksum of {what} does not match its bytes", code="block_corrupt")

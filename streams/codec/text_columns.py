@@ -110,7 +110,7 @@ def read_some_texts(reader: Reader, count: int, owners: Owners, wanted: Ints) ->
 def _read_codes(reader: Reader, count: int, size: int) -> Ints:
     codes = read_ints(reader, count)
     if codes.min() < 0 or codes.max() >= size:
-        raise Corrupt(f"a code of a dictionary of {size} texts points outside it")
+        raise Corrupt(f"a code of a dictionary of {size} texts points outside it", code="block_texts_corrupt")
     return codes
 
 

@@ -89,7 +89,7 @@ class _NumberedList(TextList):
 
     def _check(self, low: int, high: int) -> None:
         if self.width == 0 or not (low >= 0 and high < 10**_DIGITS_MAX):
-            raise Corrupt(f"a numbered text does not fit {self.width} to {_DIGITS_MAX} digits")
+            raise Corrupt(f"a numbered text does not fit {self.width} to {_DIGITS_MAX} digits", code="block_texts_corrupt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,11 @@ class _JoinedList(TextList):
         lengths = read_ints(reader, count)
         together = reader.squeezed()
         if lengths.min() < 0 or lengths.max() > len(together):
-            raise Corrupt("a text has an impossible length")
+            raise Corrupt("a text has an impossible length", code="block_texts_corrupt")
         ends = np.zeros(count + 1, np.int64)
         np.cumsum(lengths, out=ends[1:])
         if ends[-1] != len(together) or ends[-1] >= _TEXT_END_MAX:
-            raise Corrupt(f"texts of {ends[-1]} bytes do not make up {len(together)} bytes")
+            raise Corrupt(f"texts of {ends[-1]} bytes do not make up {len(together)} bytes", code="block_texts_corrupt")
         return cls(ends, together)
 
     def all(self, budget: DecodeBudget) -> pa.StringArray:
@@ -117,7 +117,7 @@ class _JoinedList(TextList):
         try:
             texts.validate(full=True)
         except pa.ArrowInvalid as problem:
-            raise Corrupt(f"a text is not UTF-8: {problem}") from problem
+            raise Corrupt(f"a text is not UTF-8: {problem}", code="block_texts_corrupt") from problem
         return texts
 
     def some(self, budget: DecodeBudget, places: Ints) -> list[bytes]:
@@ -216,4 +216,4 @@ def _check_utf8(data: bytes) -> None:
     try:
         data.decode()
     except UnicodeDecodeError as problem:
-        raise Corrupt(f"a text is not UTF-8: {problem}") from problem
+        raise Corrupt(f"a text is not UTF-8: {problem}", code="block_texts_corrupt") from problem

@@ -84,7 +84,7 @@ def read_received(directory: Reader, rows: int, order_last_ms: int) -> ReceivedT
         return ReceivedTimes(first, np.zeros(1, np.int64), rows)
     steps, lengths = read_ints(directory, runs - 1), read_ints(directory, runs - 1)
     if lengths.min() < 1 or lengths.max() >= rows or lengths.sum() >= rows:
-        raise Corrupt("the runs of received times do not make up a block's rows")
+        raise Corrupt("the runs of received times do not make up a block's rows", code="block_times_corrupt")
     return ReceivedTimes(np.cumsum(np.concatenate((first, steps))), np.cumsum(np.concatenate((np.zeros(1, np.int64), lengths))), rows)
 
 

@@ -199,12 +199,12 @@ def read_owners(page: Reader, rows: int, names: TopicCodes) -> GroupTopics:
     if names.how == _CODES:
         codes = read_ints(page, rows)
         if codes.min() < 0 or codes.max() >= len(topics):
-            raise Corrupt(f"a row is of topic {codes.max()}, and there are {len(topics)}")
+            raise Corrupt(f"a row is of topic {codes.max()}, and there are {len(topics)}", code="block_topics_corrupt")
         return GroupTopics(topics, codes)
     lengths = read_ints(page, len(topics))
     ends = np.add.accumulate(lengths)
     if lengths.min() < 1 or lengths.max() > rows or ends[-1] != rows:
-        raise Corrupt(f"the rows of a group's topics are not its {rows} rows")
+        raise Corrupt(f"the rows of a group's topics are not its {rows} rows", code="block_topics_corrupt")
     return GroupTopics(topics, None, ends)
 
 
@@ -288,10 +288,10 @@ def _read_sorted(page: Reader, rows: int) -> Topics:
     numbered = page.below(rows + 1, "the count of container numbers")
     other = page.below(rows - numbered + 1, "the count of other topics")
     if numbered + other == 0:
-        raise Corrupt("a group without topics")
+        raise Corrupt("a group without topics", code="block_topics_corrupt")
     numbers = np.add.accumulate(read_ints(page, numbered)) if numbered else np.empty(0, np.int64)
     if (numbers[1:] <= numbers[:-1]).any():
-        raise Corrupt("a group's container numbers are not in their order")
+        raise Corrupt("a group's container numbers are not in their order", code="block_topics_corrupt")
     if numbered:
         _check_numbers(numbers[0], numbers[-1])
     return Topics(numbers, read_list(page, other) if other else _NO_TEXTS)
@@ -299,4 +299,4 @@ def _read_sorted(page: Reader, rows: int) -> Topics:
 
 def _check_numbers(lowest: int, highest: int) -> None:
     if lowest < 0 or highest >= NUMBERS:
-        raise Corrupt("a packed container number is out of range")
+        raise Corrupt("a packed container number is out of range", code="block_topics_corrupt")

@@ -65,7 +65,7 @@ class OpenBlock:
         rows = parts[0] if len(parts) == 1 else PickedRows.joined(parts)
         places = rows.offsets - head.first
         if places[0] < 0 or places[-1] >= head.count or (len(places) > 1 and (places[1:] <= places[:-1]).any()):
-            raise Corrupt("the rows of a topic are not in the order of their offsets")
+            raise Corrupt("the rows of a topic are not in the order of their offsets", code="block_topics_corrupt")
         return rows
 
 

@@ -94,14 +94,14 @@ class DecodeBudget:
         with self._lock:
             self._cells_left -= cells
             if self._cells_left < 0:
-                raise Corrupt(f"a block's payload unpacks to more than {CELLS_MAX} values")
+                raise Corrupt(f"a block's payload unpacks to more than {CELLS_MAX} values", code="block_memory_exceeded")
 
     def pay_text(self, length: int) -> None:
         """Account for `length` bytes of text about to be allocated. Raises Corrupt when they are too many."""
         with self._lock:
             self._text_bytes_left -= length
             if self._text_bytes_left < 0:
-                raise Corrupt(f"a block's payload unpacks to more than {TEXT_BYTES_MAX} bytes of text")
+                raise Corrupt(f"a block's payload unpacks to more than {TEXT_BYTES_MAX} bytes of text", code="block_memory_exceeded")
 
 
 class Reader:
@@ -121,7 +121,9 @@ class Reader:
     def skip_to(self, at: int) -> None:
         """Go to byte `at`, which is behind what was read."""
         if not self._at <= at <= self._end:
-            raise Corrupt(f"byte {at} is asked for in a block's payload, of which {self._at} of {self._end} bytes were read")
+            raise Corrupt(
+                f"byte {at} is asked for in a block's payload, of which {self._at} of {self._end} bytes were read", code="block_corrupt"
+            )
         self._at = at
 
     def varint(self) -> int:
@@ -146,7 +148,7 @@ class Reader:
         else:
             number = self.varint()
         if number >= end:
-            raise Corrupt(f"{what} in a block's payload is {number}, which is not below {end}")
+            raise Corrupt(f"{what} in a block's payload is {number}, which is not below {end}", code="block_corrupt")
         return number
 
     def signed(self) -> int:
@@ -159,7 +161,7 @@ class Reader:
         at = self._at
         end = at + length
         if end > self._end:
-            raise Corrupt(f"a block's payload ends within {length} bytes")
+            raise Corrupt(f"a block's payload ends within {length} bytes", code="block_corrupt")
         self._at = end
         return self._data[at:end]
 
@@ -169,7 +171,7 @@ class Reader:
         at = self._at
         end = at + length
         if end > self._end:
-            raise Corrupt(f"a block's payload ends within {length} bytes")
+            raise Corrupt(f"a block's payload ends within {length} bytes", code="block_corrupt")
         self._at = end
         return self._data[at:end]
 
@@ -181,7 +183,7 @@ class Reader:
         at = self._at
         if end - at != length or end > self._end:
             raise Corrupt(
-                f"{length} bytes of a block's payload are said to be all of a page that ends {end - at} bytes on", code="page_invalid"
+                f"{length} bytes of a block's payload are said to be all of a page that ends {end - at} bytes on", code="block_page_corrupt"
             )
         self._at = end
         return self._data[at:end]
@@ -197,7 +199,7 @@ class Reader:
     def end(self) -> None:
         """Raise Corrupt unless everything was read."""
         if self._at != self._end:
-            raise Corrupt(f"{self._end - self._at} bytes follow a block's payload")
+            raise Corrupt(f"{self._end - self._at} bytes follow a block's payload", code="block_corrupt")
 
 
 def _compressor(level: int) -> zstandard.ZstdCompressor:
@@ -217,10 +219,10 @@ _of_thread = _OfThread()
 def _decompress(data: bytes, length: int) -> bytes:
     try:
         if zstandard.frame_content_size(data) not in (-1, length):  # it would be believed, and allocated
-            raise Corrupt("texts in a block's payload declare another length")
+            raise Corrupt("texts in a block's payload declare another length", code="block_texts_corrupt")
         unpacked = _of_thread.zstd.decompress(data, max_output_size=length, allow_extra_data=False)
     except zstandard.ZstdError as problem:
-        raise Corrupt(f"texts in a block's payload do not unpack: {problem}") from problem
+        raise Corrupt(f"texts in a block's payload do not unpack: {problem}", code="block_texts_corrupt") from problem
     if len(unpacked) != length:
-        raise Corrupt(f"texts in a block's payload do not unpack to the {length} bytes promised")
+        raise Corrupt(f"texts in a block's payload do not unpack to the {length} bytes promised", code="block_texts_corrupt")
     return unpacked

@@ -120,13 +120,13 @@ class Statement:
             said = (read.end, head, tail, roots, read.newest_at_ms, read.at_ms, key, signature, sums, read.since, parts, read.at)
             one = cls(stream, origin, *said)
         except (msgspec.MsgspecError, ValueError) as problem:
-            raise Corrupt(f"what {origin} signed of {stream} does not read: {problem}") from problem
+            raise Corrupt(f"what {origin} signed of {stream} does not read: {problem}", code="statement_corrupt") from problem
         if one.since_run < 0:
-            raise Corrupt(f"a statement up to offset {one.end} gives {len(roots)} roots of {one.runs} runs")
+            raise Corrupt(f"a statement up to offset {one.end} gives {len(roots)} roots of {one.runs} runs", code="statement_corrupt")
         if len(sums) not in (0, len(roots) + (tail is not None)):
-            raise Corrupt(f"a statement gives {len(sums)} lists of sums of {len(roots)} roots")
+            raise Corrupt(f"a statement gives {len(sums)} lists of sums of {len(roots)} roots", code="statement_corrupt")
         if (one.since and not parts) or (parts and len(parts) != len(range(one.since, one.end, RUN))):
-            raise Corrupt(f"a statement gives {len(parts)} roots of offsets {one.since} to {one.end - 1}")
+            raise Corrupt(f"a statement gives {len(parts)} roots of offsets {one.since} to {one.end - 1}", code="statement_corrupt")
         return one
 
     def pieces(self) -> list[tuple[int, int, bytes]]:
@@ -200,7 +200,10 @@ def statements_in(rows: pa.RecordBatch, stream: str, origin: Origin) -> Iterator
             yield offset, problem
         else:
             misplaced = one.at not in (None, offset)
-            yield offset, Corrupt(f"{one} stands at {offset}, and was signed for {one.at}") if misplaced else one
+            yield (
+                offset,
+                Corrupt(f"{one} stands at {offset}, and was signed for {one.at}", code="statement_misplaced") if misplaced else one,
+            )
 
 
 def newest_statements(copy: Copy, stream: str, origin: Origin) -> Iterator[Statement]:

@@ -96,24 +96,24 @@ class BlockHead:
         """
         data = bytes(data[:HEAD_BYTES_MAX])
         if data[: len(MAGIC)] != MAGIC or len(data) == len(MAGIC):
-            raise Corrupt(f"a block starts with {MAGIC!r}, not {data[: len(MAGIC)]!r}")
+            raise Corrupt(f"a block starts with {MAGIC!r}, not {data[: len(MAGIC)]!r}", code="block_head_corrupt")
         fields_at = len(MAGIC) + 1
         end = fields_at + data[len(MAGIC)]
         if end + _HEAD_CHECKSUM.size > len(data):
-            raise Corrupt(f"{len(data)} bytes are too few for a block's head")
+            raise Corrupt(f"{len(data)} bytes are too few for a block's head", code="block_head_corrupt")
         if _HEAD_CHECKSUM.unpack_from(data, end)[0] != _low_half(data[:end]):
-            raise Corrupt("the checksum of a block's head does not match its bytes")
+            raise Corrupt("the checksum of a block's head does not match its bytes", code="block_head_corrupt")
         try:
             return _parsed(data[fields_at:end]), end + _HEAD_CHECKSUM.size
         except ValueError as problem:
-            raise Corrupt(f"a block's head does not read: {problem}") from problem
+            raise Corrupt(f"a block's head does not read: {problem}", code="block_head_corrupt") from problem
 
     @classmethod
     def parse(cls, data: bytes) -> BlockHead:
         """Return the head with the fields encoded in `data`. Raises Corrupt or ValueError for anything else."""
         number, at = varints.take(data, 0)
         if number > len(STREAMS):
-            raise Corrupt(f"a block is of stream number {number}, and there are {len(STREAMS)}")
+            raise Corrupt(f"a block is of stream number {number}, and there are {len(STREAMS)}", code="block_head_corrupt")
         stream, at = _text(data, at) if number == 0 else (STREAMS[number - 1], at)
         node, at = _text(data, at)
         generation, at = int.from_bytes(data[at : at + 8], "little"), at + 8
@@ -124,7 +124,7 @@ class BlockHead:
         codec, at = varints.take(data, at)
         payload_bytes, at = varints.take(data, at)
         if at != len(data):
-            raise Corrupt(f"{len(data) - at} bytes follow the fields of a block's head")
+            raise Corrupt(f"{len(data) - at} bytes follow the fields of a block's head", code="block_head_corrupt")
         origin = Origin(node, generation)
         return cls(stream, origin, first, count, order_first_ms, order_first_ms + order_span_ms, codec, payload_bytes)
 
@@ -184,9 +184,11 @@ class Block:
         head, payload_at = BlockHead.from_bytes(data)
         payload_end = payload_at + head.payload_bytes
         if payload_end + _CHECKSUM.size != len(data):
-            raise Corrupt(f"a block says it has {head.payload_bytes} bytes of payload, but {len(data)} bytes came in all")
+            raise Corrupt(
+                f"a block says it has {head.payload_bytes} bytes of payload, but {len(data)} bytes came in all", code="block_corrupt"
+            )
         if _CHECKSUM.unpack_from(data, payload_end)[0] != xxhash.xxh3_64_intdigest(memoryview(data)[:payload_end]):
-            raise Corrupt("a block's checksum does not match its bytes")
+            raise Corrupt("a block's checksum does not match its bytes", code="block_corrupt")
         return cls.of(head, bytes(data[payload_at:payload_end]))
 
     @classmethod
@@ -353,5 +355,5 @@ def _low_half(data: bytes) -> int:
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
     if at >= len(data) or at + 1 + data[at] > len(data):
-        raise Corrupt("a name in a block's head does not end")
+        raise Corrupt("a name in a block's head does not end", code="block_head_corrupt")
     return data[at + 1 : at + 1 + data[at]].decode("ascii"), at + 1 + data[at]

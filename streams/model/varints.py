@@ -23,13 +23,13 @@ def take(data: bytes | memoryview, at: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise Corrupt("a number does not end")
+            raise Corrupt("a number does not end", code="number_corrupt")
         byte = data[at]
         at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             if number >= 1 << 64:
-                raise Corrupt("a number is longer than 64 bits")
+                raise Corrupt("a number is longer than 64 bits", code="number_corrupt")
             return number, at
         shift += 7
 

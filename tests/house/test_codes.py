@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("streams", "landfall", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards")
-WITH_CODE = {"NotAllowed", "Misuse", "RetryLater", "InvalidValue", "CargoError", "Refuse", "problem_response"}
-"""What is made with a code each time. Damage has that of its kind: `corrupt`, `unreadable`."""
+WITH_CODE = {"NotAllowed", "Misuse", "RetryLater", "Corrupt", "InvalidValue", "CargoError", "Refuse", "Damage", "problem_response"}
+"""What is made with a code each time. What a disk does not return has the code of its class, `unreadable`."""
 
 
 @cache

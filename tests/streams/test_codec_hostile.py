@@ -96,7 +96,7 @@ def test_a_flipped_bit_is_seen_without_the_blocks_own_checksum(at: int, bit: int
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=300))
 def test_random_bytes_are_no_block(data: bytes) -> None:
-    with pytest.raises(Corrupt):
+    with refusal(Corrupt, "block_head_corrupt"):
         Block.from_bytes(data)
 
 
@@ -104,7 +104,7 @@ def test_random_bytes_are_no_block(data: bytes) -> None:
 @given(st.integers(0, 62))
 def test_a_head_cut_short_is_no_head(length: int) -> None:
     head = BLOCK.head.to_bytes()
-    with pytest.raises(Corrupt):
+    with refusal(Corrupt, "block_head_corrupt"):
         BlockHead.from_bytes(head[: min(length, len(head) - 1)])
 
 
@@ -116,9 +116,9 @@ def test_a_page_with_more_or_less_in_it_than_its_numbers_is_refused(length: int)
     assert page.raw(4) == b"next"
     box = Writer()
     box.varint(length)
-    with refusal(Corrupt, "page_invalid"):
+    with refusal(Corrupt, "block_page_corrupt"):
         Reader(b"\x05" + box.to_bytes() + b"abcdnext", DecodeBudget()).boxed()
-    with refusal(Corrupt, "page_invalid"):
+    with refusal(Corrupt, "block_page_corrupt"):
         Reader(b"\x05\x04abc", DecodeBudget()).boxed()
 
 
@@ -129,16 +129,16 @@ def test_a_zstd_bomb_is_not_unpacked() -> None:
     assert len(small) < 20_000
     lying = Writer()
     lying.varint(TEXT_BYTES_MAX + 1)
-    with pytest.raises(Corrupt):
+    with refusal(Corrupt, "block_memory_exceeded"):
         Reader(lying.to_bytes() + small[4:], DecodeBudget()).squeezed()
     shorter = Writer()
     shorter.varint(1000)
-    with pytest.raises(Corrupt):
+    with refusal(Corrupt, "block_texts_corrupt"):
         Reader(shorter.to_bytes() + small[4:], DecodeBudget()).squeezed()
 
 
 def test_what_is_unpacked_is_paid_for() -> None:
     budget = DecodeBudget()
     budget.pay_cells(CELLS_MAX)
-    with pytest.raises(Corrupt):
+    with refusal(Corrupt, "block_memory_exceeded"):
         budget.pay_cells(1)

@@ -22,6 +22,7 @@ from streams.model.records import OFFSET, ORDER_AT, RECEIVED_AT, Record, concat,
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, numbers, offsets, open_log, rows
+from tests.support.refusals import refusal
 
 CLOCK = StillClock(NOW_MS)
 Maker = Callable[[str], Log]
@@ -183,7 +184,7 @@ def test_a_damaged_block_is_refused_and_the_others_with_it(make: Maker) -> None:
     source, target = make("ship-a"), make("port-b")
     append_rows(source, rows(20))
     [block] = source.blocks("containers", source.origin, 0, 20)
-    with pytest.raises(Corrupt):
+    with refusal(Corrupt, "block_corrupt"):
         target.admit([block, replace(block, first=20, payload=block.payload[:-9])])
     assert target.ledger("containers") == {}
 

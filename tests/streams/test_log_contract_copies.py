@@ -76,7 +76,7 @@ def test_what_the_disk_does_not_give_is_replaced_by_what_a_peer_brings_and_by_no
     truth, origin = content(ship, ["containers"]), ship.origin
     [block] = ship.blocks("containers", origin, 10, 20)
     for log in (ship, port):
-        with pytest.raises(Corrupt):
+        with refusal(Corrupt, "block_corrupt"):
             log.replace(replace(block, payload=block.payload[:-1]), RangeSet([(0, 40)]))
         assert log.ledger("containers")[origin].held == RangeSet([(0, 40)])
         assert log.replace(block, RangeSet([(15, 30)])) == 5, "the rest of the block is held, and can be read"

@@ -281,3 +281,4 @@ def test_a_whole_block_in_the_place_of_another_is_damage(tmp_path: Path) -> None
     data[one.blocks_at : one.end] = data[other.blocks_at : other.end]
     [(_, _, _, block)] = one.blocks(memoryview(data))
     assert isinstance(block, Corrupt)
+    assert block.code == "block_misplaced"

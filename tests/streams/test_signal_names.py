@@ -55,6 +55,6 @@ def test_a_block_with_such_a_name_is_refused_and_history_goes_on(log: FileLog, n
     records = named(name, stamped(to_batch([Record(BOX, "TRK-1", NOW_MS, {"return_c": 4.0})])))
     at_ms = records.column(ORDER_AT)[0].as_py()
     hostile = Block("containers", SHIP, 0, 1, at_ms, at_ms, CODEC, write_payload(Whole(records), at_ms, GROUP_ROWS))
-    with refusal(Corrupt, "column_invalid"):
+    with refusal(Corrupt, "block_columns_corrupt"):
         log.admit([hostile])
     assert log.history(BOX).rows.num_rows == 1

@@ -14,6 +14,7 @@ from streams.replication import deletion_claims
 from streams.replication.deletion_claims import Hearsay
 from streams.replication.effects import DeclareGone
 from streams.replication.link_terms import Key
+from tests.support.refusals import refusal
 
 SAID = 2_000
 
@@ -78,5 +79,5 @@ def test_there_is_an_end_to_what_is_kept_in_mind(monkeypatch: pytest.MonkeyPatch
     word, _, _ = heard("relay")
     for number in range(50):
         word.heard(("containers", Origin(f"o{number}", 1)), "lost", RangeSet([(100, 200)]))
-    with pytest.raises(Corrupt):
+    with refusal(Corrupt, "peer_limit_passed"):
         word.heard(("containers", Origin("more", 1)), "lost", RangeSet([(100, 200)]))

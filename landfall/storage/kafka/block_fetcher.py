@@ -93,7 +93,7 @@ class Fetcher:
     def _at(self, consumer: Consumer, topic: str, at: int) -> bytes | Corrupt:
         """Return the record's value; Corrupt when the topic continues beyond it without it, in two looks, or begins after it."""
         deadline_s = time.monotonic() + self._settings.answer_s
-        missing = Corrupt(f"the Kafka topic {topic} has no record at {at} any more")
+        missing = Corrupt(f"the Kafka topic {topic} has no record at {at} any more", code="kafka_record_missing")
         looks = 0
         while time.monotonic() < deadline_s:
             message = asked(lambda: consumer.poll(POLL_S), WHO)

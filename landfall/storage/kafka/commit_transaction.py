@@ -262,7 +262,11 @@ class KafkaKeeper:
         try:
             self._follower.follow(book, self._index)
         except RecordsLost as problem:
-            self._lost = Corrupt(f"Kafka lost what it had acknowledged: {problem}", hint="start the node again: it opens a new generation")
+            self._lost = Corrupt(
+                f"Kafka lost what it had acknowledged: {problem}",
+                hint="start the node again: it opens a new generation",
+                code="kafka_records_lost",
+            )
             raise self._lost from problem
         except LandfallError:
             self._transactions.close()

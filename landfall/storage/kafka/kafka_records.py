@@ -72,7 +72,7 @@ def placed_block(headers: Mapping[str, bytes], value: bytes, location: FileLocat
         admitted = ((block.first, int(headers[ADMITTED])),) if ADMITTED in headers else ()
         new, commit = NewBlock(block, headers.get(TOPICS), int(headers[RECEIVED]), admitted), int(headers[COMMIT])
     except (KeyError, ValueError) as problem:
-        raise Corrupt(f"the headers of a Kafka record name no commit: {problem}") from problem
+        raise Corrupt(f"the headers of a Kafka record name no commit: {problem}", code="kafka_record_corrupt") from problem
     _check_headers(headers, new, commit)
     return commit, PlacedBlock(block, location, new.topics, new.received_at_ms, admitted=new.admitted)
 
@@ -95,12 +95,12 @@ def control_header(value: bytes) -> FrameHeader:
     try:
         header = msgspec.msgpack.decode(value, type=FrameHeader)
     except msgspec.MsgspecError as problem:
-        raise Corrupt(f"a record of the log's Kafka topic does not read: {problem}") from problem
+        raise Corrupt(f"a record of the log's Kafka topic does not read: {problem}", code="kafka_record_corrupt") from problem
     _check_commit(header.commit)
     try:
         _check_control(header)
     except ValueError as problem:
-        raise Corrupt(f"a record of the log's Kafka topic says what no log does: {problem}") from problem
+        raise Corrupt(f"a record of the log's Kafka topic says what no log does: {problem}", code="kafka_record_corrupt") from problem
     return header
 
 
@@ -115,16 +115,20 @@ def check_follows(header: FrameHeader, before: Sequence[Opening]) -> None:
         last = known[-1] if known else None
         latest = (opening.at_ms + 1 << 20) + AHEAD_MAX if last is None else max(opening.at_ms + 1 << 20, last.generation) + AHEAD_MAX
         if opening.at_ms > OPENED_AT_MS_MAX or opening.generation > latest:
-            raise Corrupt(f"a record of the log's Kafka topic opens generation {opening.generation:x}, after which there could be no other")
+            raise Corrupt(
+                f"a record of the log's Kafka topic opens generation {opening.generation:x}, after which there could be no other",
+                code="kafka_record_corrupt",
+            )
         if last is not None and (opening.node != last.node or opening.generation <= last.generation):
             told = f"opens {opening.node}@{opening.generation:x}, after {last.node}@{last.generation:x}"
-            raise Corrupt(f"a record of the log's Kafka topic {told}")
+            raise Corrupt(f"a record of the log's Kafka topic {told}", code="kafka_record_corrupt")
         known.append(opening)
     generations = {opening.generation for opening in known}
     for produced in header.produced:
         if produced.generation not in generations:
             raise Corrupt(
-                f"a record of the log's Kafka topic names a producer under generation {produced.generation:x}, which does not exist"
+                f"a record of the log's Kafka topic names a producer under generation {produced.generation:x}, which does not exist",
+                code="kafka_record_corrupt",
             )
 
 
@@ -164,18 +168,26 @@ def _check_headers(headers: Mapping[str, bytes], new: NewBlock, commit: int) -> 
     _check_commit(commit)
     for name, value in block_headers(new, commit):
         if headers.get(name) != (value.encode() if isinstance(value, str) else value):
-            raise Corrupt(f"a Kafka record's header {name} says {headers.get(name)!r}, and its block {value!r}")
+            raise Corrupt(
+                f"a Kafka record's header {name} says {headers.get(name)!r}, and its block {value!r}", code="kafka_record_corrupt"
+            )
     if new.received_at_ms > block.order_first_ms + LATE_MS_MAX:
-        raise Corrupt(f"a Kafka record's header {RECEIVED} says {new.received_at_ms}, and its block begins at {block.order_first_ms}")
+        raise Corrupt(
+            f"a Kafka record's header {RECEIVED} says {new.received_at_ms}, and its block begins at {block.order_first_ms}",
+            code="kafka_record_corrupt",
+        )
     if new.admitted and not 0 <= new.admitted[0][1] <= ADMITTED_MAX:
-        raise Corrupt(f"a Kafka record's header {ADMITTED} says minute {new.admitted[0][1]}")
+        raise Corrupt(f"a Kafka record's header {ADMITTED} says minute {new.admitted[0][1]}", code="kafka_record_corrupt")
     if new.topics is not None and not 0 < len(new.topics) <= max(block.count, FILTER_BYTES_MIN):
-        raise Corrupt(f"a Kafka record's header {TOPICS} has {len(new.topics)} bytes, and its block {block.count} records")
+        raise Corrupt(
+            f"a Kafka record's header {TOPICS} has {len(new.topics)} bytes, and its block {block.count} records",
+            code="kafka_record_corrupt",
+        )
 
 
 def _check_commit(commit: int) -> None:
     if not 0 < commit <= COMMIT_MAX:
-        raise Corrupt(f"a Kafka record says that it is of commit {commit}")
+        raise Corrupt(f"a Kafka record says that it is of commit {commit}", code="kafka_record_corrupt")
 
 
 def _value(header: FrameHeader) -> bytes:

@@ -140,7 +140,7 @@ class KafkaTopicFollower:
                 headers = {name: data or b"" for name, data in fields}
                 commit, block = placed_block(headers, value, FileLocation(NO_FILE, at, len(value)))
                 if block.block.stream != self._names.stream(topic):
-                    raise Corrupt(f"a block of {block.block.stream} stands in {topic}")
+                    raise Corrupt(f"a block of {block.block.stream} stands in {topic}", code="kafka_record_corrupt")
                 header, placed = FrameHeader(commit=commit), [replace(block, left_out=self._disowned.among(block.block))]
         except Corrupt as problem:
             if (topic, at) not in self._told:
