@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from cargo.errors import CargoError
 from cargo.report.loss_draft import COMPOSED_CHARS_MAX, next_draft
 from cargo.report.loss_form import read_given
 from cargo.report.loss_pdf import report_pdf
@@ -69,10 +69,10 @@ def test_times_that_can_not_be_are_told_at_the_edit() -> None:
     [report] = ReportBook([made.body]).reports()
     began = str(report.content.lines["occurred_at"].value)
     wrongs = (
-        ({"occurred_at": "2098-05-01T04:00:00Z"}, "occurred_at is 2098-05-01T04:00:00Z, which is later than now"),
-        ({"occurred_until": "2001-05-01T04:00:00Z"}, f"occurred_until is 2001-05-01T04:00:00Z, before occurred_at, {began}"),
+        ({"occurred_at": "2098-05-01T04:00:00Z"}, ("occurred_at", "2098-05-01T04:00:00Z")),
+        ({"occurred_until": "2001-05-01T04:00:00Z"}, ("occurred_until", "2001-05-01T04:00:00Z", began)),
     )
-    for given, why in wrongs:
-        with pytest.raises(ValueError, match=re.escape(why)):
+    for given, values in wrongs:
+        with refusal(CargoError, "fields_invalid", *values):
             edit(report, given, "master", FACTS.now_at_ms)
     edit(report, {"occurred_until": began}, "master", FACTS.now_at_ms)

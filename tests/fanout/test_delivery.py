@@ -152,11 +152,11 @@ def test_fanout_settings_that_do_not_fit(tmp_path: Path) -> None:
     def readers(*names: str) -> dict[str, Any]:
         return {"readers": [{"username": name, "password": PASSWORD, "streams": ["alerts"]} for name in names]}
 
-    for change, reason in (
-        ({"replication": 2, "min_insync": 3}, "3 of 2 copies can not have a record"),
-        (readers("ducks", "ducks.anna"), r"'ducks' could be in the groups of 'ducks\.anna'"),
-        (readers("a"), r"'a' could be in the groups of 'a\.fanout'"),
+    for change, setting in (
+        ({"replication": 2, "min_insync": 3}, "min_insync"),
+        (readers("ducks", "ducks.anna"), "readers.0.username"),
+        (readers("a"), "readers.0.username"),
     ):
-        with pytest.raises(ValidationError, match=reason):
+        with refusal(ValidationError, setting):
             FanoutSettings.model_validate(usual | change)
     assert len(FanoutSettings.model_validate(usual | readers("ducks", "ducks-anna", "duck")).readers) == 3

@@ -14,6 +14,7 @@ from hq.java import Jar, brought_along, java_home, locked_jars, spark_jars
 from hq.spark_folder import spark_home
 from hq.spark_session import JAVA_OPTIONS
 from streams.model.errors import Misuse
+from tests.support.refusals import refusal
 
 DELTA_THERE_AND_BACK = """
 import sys
@@ -78,7 +79,7 @@ def test_spark_writes_and_reads_delta_on_a_machine_without_java_or_network(tmp_p
 
 def test_jars_that_are_not_there_say_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(java, "SPARK_CACHE", tmp_path)
-    with pytest.raises(Misuse, match="make setup"):
+    with refusal(Misuse, "jars_missing", "make setup"):
         spark_jars()
 
 

@@ -22,6 +22,7 @@ from streams.log import Append, Appended
 from streams.model.errors import Misuse, RetryLater
 from streams.model.identifiers import Origin, Position
 from tests.hq_spark.history import read_history
+from tests.support.refusals import refusal
 from tests.support.spark_fleet import BOXES, NOON_MS, TOKEN, Place, reading, rows
 
 
@@ -94,10 +95,10 @@ def test_tables_and_checkpoint_that_do_not_belong_together_are_refused(tmp_path:
     check_belonging(settings(tmp_path))
     written(tmp_path / "tables")
     check_belonging(settings(tmp_path))
-    with pytest.raises(Misuse, match="their checkpoint are not there"):
+    with refusal(Misuse, "tables_missing", "checkpoint"):
         check_belonging(settings(tmp_path).model_copy(update={"checkpoint_dir": tmp_path / "elsewhere"}))
     begun(tmp_path / "other", done=True)
-    with pytest.raises(Misuse, match="their tables are not there"):
+    with refusal(Misuse, "tables_missing", "tables"):
         check_belonging(settings(tmp_path).model_copy(update={"checkpoint_dir": tmp_path / "other", "tables_dir": str(tmp_path / "none")}))
 
 
@@ -152,12 +153,12 @@ def test_who_dies_between_two_requests_of_one_step_appends_the_rest_when_it_repe
 
 def test_a_log_that_has_the_results_of_other_tables_is_noticed(place: Place) -> None:
     append_all(place.log, pieces("states", "analytics.states", 0, [reading(BOXES[0], NOON_MS)]), first_time=True)
-    with pytest.raises(Misuse, match="from other tables"):
+    with refusal(Misuse, "results_of_another", "states"):
         append_all(place.log, pieces("states", "analytics.states", 0, [reading(BOXES[1], NOON_MS)]), first_time=True)
 
 
 def test_more_pieces_than_a_sequence_has_room_for_are_refused() -> None:
-    with pytest.raises(Misuse, match="lower records_max"):
+    with refusal(Misuse, "appends_too_many", PIECES_MAX, "states"):
         append_piece("states", "p", 1, PIECES_MAX, pa.RecordBatch.from_pylist([]))
 
 

@@ -26,6 +26,7 @@ from tests.hq_serving.conftest import api_of, login_words, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called
 from tests.support.process import wait
+from tests.support.refusals import refusal
 
 NOW_MS = 1_777_593_600_000
 HOUR_MS = 3_600_000
@@ -197,6 +198,5 @@ def test_which_call_a_plan_is_of() -> None:
     assert next_call(calls, "SGSIN", 90 * HOUR_MS) == 5, "she sails earlier than first told"
     assert next_call(calls, "SGSIN", 1_000 * HOUR_MS) == 6, "she comes again"
     assert next_call(calls, "AUSYD", 200 * HOUR_MS) == 6
-    with pytest.raises(Misuse, match="call 5 at SGSIN") as refused:
+    with refusal(Misuse, "call_ambiguous", "call 5", "SGSIN", "--call"):
         next_call(calls, "JPTYO", HOUR_MS)
-    assert "--call" in refused.value.hint

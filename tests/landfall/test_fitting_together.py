@@ -260,9 +260,9 @@ def test_what_is_made_in_code_raises_for_all_that_does_not_fit_and_shows_no_secr
             }
         )
     assert [one["loc"] for one in raised.value.errors()] == [("known", 0, "node"), ("peers", 0, "node"), ("tls",), ("identity",)]
-    with pytest.raises(ValidationError, match="valid string") as raised:
+    with refusal(ValidationError, "token") as refused:
         PeerAddress.model_validate({"node": "hq", "url": "http://10.0.0.2:1", "token": 987654321})
-    assert "987654321" not in str(raised.value)
+    assert "987654321" not in str(refused.value)
 
 
 def test_a_node_stands_in_for_others_at_a_broker() -> None:

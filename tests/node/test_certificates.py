@@ -135,9 +135,9 @@ def signed(folder: Path, certs: Path, name: str, since: datetime, days: float, a
 @pytest.mark.parametrize(
     ("what", "here", "there"),
     [
-        ("expired", r"this node's certificate, .*tokyo\.pem, has expired: it counted until \d{4}-", "has expired"),
-        ("early", r"this node's certificate, .*tokyo\.pem, counts only from \d{4}-", "counts only from a later time on"),
-        ("stranger", "is signed by 'Pirates', not by the authority in", "is signed by an authority that is not known here"),
+        ("expired", "has expired", "has expired"),
+        ("early", "counts only from", "counts only from a later time on"),
+        ("stranger", "'Pirates'", "is signed by an authority that is not known here"),
     ],
 )
 async def test_who_dials_with_a_wrong_certificate_is_told_and_so_is_who_was_dialled(
@@ -152,7 +152,7 @@ async def test_who_dials_with_a_wrong_certificate_is_told_and_so_is_who_was_dial
     shown = TlsFiles(certs / "authority.pem", shown.certificate, shown.key)
     hq = await node_of(secured("hq", tmp_path, certs))
     dialler = Dialler("tokyo", shown)
-    with caplog.at_level(logging.INFO, "landfall.node"), pytest.raises(NotAllowed, match=here):
+    with caplog.at_level(logging.INFO, "landfall.node"), refusal(NotAllowed, "certificate_refused", "tokyo.pem", here):
         await dialler.dial(hq.tls_url, "hq", None, "lan")
     assert there in caplog.text
     assert not hq.links.status()

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic import SecretStr
 
 from landfall.storage.file_log import FileLogReader
@@ -26,6 +25,7 @@ from tests.intake.stand import OPEN, eventually, stand
 from tests.intake.test_endpoint import self_signed
 from tests.sim.test_run import TIMES, running
 from tests.sim.test_run import settings_for as settings_of_sim
+from tests.support.refusals import refusal
 
 
 def bodies(log: Path, stream: str) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ def test_an_api_that_a_private_authority_signed_is_believed_by_its_file_alone(tm
             clerk = Clerk([paper], door, 0)
             clerk.run(lambda: paper.due_at_ms, threading.Event())
         assert clerk.accepted == len(bodies(tmp_path / "log", "registry")) == 1
-    with pytest.raises(Misuse, match="missing"):
+    with refusal(Misuse, "authority_not_loaded", "missing.pem"):
         Clerk([paper], door.model_copy(update={"tls_ca": tmp_path / "missing.pem"}), 0)
 
 

@@ -21,6 +21,7 @@ from sim.settings import IntakeDoor, ReplaySettings
 from streams.model.clock import StillClock, WallClock
 from streams.model.errors import Misuse
 from tests.intake.stand import OPEN, eventually, stand
+from tests.support.refusals import refusal
 
 HEAD = (
     "device,Container,Date,Time_UTC,Latitude,Longitude,Accuracy,Active,Reverse,Sleep,Door,Mount,Motion,GForce,Tilt,Temperature,Humidity,"
@@ -110,25 +111,25 @@ async def test_a_replay_keeps_its_own_pace(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "code", "named"),
     [
-        (b"a,b\n1,2\n", r"odd\.csv has no column device, Date"),
-        (b"", "has no column device"),
-        (BEGUN + b"A,NONE,yesterday,14:40:34" + b"," * 16 + b"\n", r"line 8 of \S+odd\.csv does not read: .*yesterday"),
-        (BEGUN + b"A,NONE,2016-03-01,06:00:00,1.4380\n", r"line 8 of \S+ does not read: it has 5 fields, and the first line names 20"),
-        (BEGUN + b"A,NONE" + b"," * 19 + b"\n", r"line 8 of \S+ does not read: it has 21 fields"),
-        (BEGUN + b"\xff\xfe,NONE" + b"," * 18 + b"\n", r"line 8 of \S+ is not UTF-8"),
-        (b"\xff\xfe", r"line 1 of \S+ is not UTF-8"),
-        (BEGUN + b'"' + b"A" * 200_000 + b'"\n', r"line 8 of \S+ does not read: \w"),
-        (None, f"can not be read: {os.strerror(errno.ENOENT)}"),
+        (b"a,b\n1,2\n", "columns_missing", "device, Date"),
+        (b"", "columns_missing", "device"),
+        (BEGUN + b"A,NONE,yesterday,14:40:34" + b"," * 16 + b"\n", "recorded_unreadable", "yesterday"),
+        (BEGUN + b"A,NONE,2016-03-01,06:00:00,1.4380\n", "recorded_unreadable", "5 fields"),
+        (BEGUN + b"A,NONE" + b"," * 19 + b"\n", "recorded_unreadable", "21 fields"),
+        (BEGUN + b"\xff\xfe,NONE" + b"," * 18 + b"\n", "recorded_unreadable", "line 8"),
+        (b"\xff\xfe", "recorded_unreadable", "line 1"),
+        (BEGUN + b'"' + b"A" * 200_000 + b'"\n', "recorded_unreadable", "line 8"),
+        (None, "file_unavailable", os.strerror(errno.ENOENT)),
     ],
 )
-def test_a_file_that_does_not_read_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:
+def test_a_file_that_does_not_read_is_named(tmp_path: Path, content: bytes | None, code: str, named: str) -> None:
     """With the line as an editor counts, and what to do."""
     path = tmp_path / "odd.csv"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(Misuse, match=says) as told:
+    with refusal(Misuse, code, "odd.csv", named) as told:
         read_recorded(path)
     assert told.value.hint
 

@@ -56,7 +56,7 @@ def test_the_file_is_for_its_owner_alone_and_holds_no_secret(tmp_path: Path) -> 
     assert PASSWORD not in kept
     assert [one.principal for one in file.read()] == ["user:anna", "user:api"]
     file.path.chmod(0o640)
-    with pytest.raises(Misuse, match="chmod 600"):
+    with refusal(Misuse, "file_open", file.path):
         file.read()
 
 

@@ -159,7 +159,7 @@ def test_what_is_no_stream_range_or_reason_changes_nothing(make: Maker) -> None:
     for stream, first, end, reason in (("Not A Stream", 0, 1, "lost"), ("containers", 5, 3, "lost"), ("containers", -2, 3, "lost")):
         with pytest.raises(Misuse):
             log.declare_gone(stream, origin, first, end, reason)  # type: ignore[arg-type]
-    with pytest.raises(Misuse, match="eaten"):
+    with refusal(Misuse, "gone_reason_unknown", "eaten"):
         log.declare_gone("containers", origin, 0, 1, "eaten")  # type: ignore[arg-type]
     for stream, floor in (("Not A Stream", 1), ("containers", -1), ("containers", 1 << 63)):
         with pytest.raises(Misuse):
@@ -187,7 +187,7 @@ def test_a_closed_log_in_files_writes_into_nobodys_file(files: Maker, tmp_path: 
         paths = [tmp_path / f"other-{number}" for number in range(64)]
         for path in paths:
             others.enter_context(path.open("w+b", buffering=0))
-        with pytest.raises(RetryLater, match=os.strerror(errno.EBADF)):
+        with refusal(RetryLater, "disk_refused", os.strerror(errno.EBADF)):
             append_rows(log, rows(10, start=10))
         assert not any(path.stat().st_size for path in paths)
 
