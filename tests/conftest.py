@@ -60,9 +60,10 @@ HEAVY = (
     "tests/dashboards/test_browser",
     "tests/edge/test_bays",
     "tests/edge/test_console",
-    "tests/hq_spark/test_kills",
 )
-"""The fleet's voyage, browsers, Spark's lives: each wants both cores for minutes. One worker has them all: no two are at work at once."""
+"""The fleet's voyage and browsers: each wants both cores for minutes. One worker has them all: no two are at work at once."""
+BEGUN_FIRST = (*HEAVY, "tests/hq_spark/test_kills")
+"""In `make long` these are at work longest. Spark's lives wait for nothing within a deadline of seconds: another worker has them."""
 APART = ("tests/sync/test_simulation", "tests/bench/test_tiny")
 """Their tests are shared out one by one: they want nothing that another has (`make long`)."""
 HELD_FREE, FILES_MIN = 256, 4_096
@@ -151,7 +152,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known_s = times.expected_s()
     for file, group in {(item.nodeid.partition("::")[0], group) for item, group in groups.items()}:
         expected_s[group] += int(known_s.get(file, 0))  # of what is APART, each test as if it took what all do: they come first
-    items.sort(key=lambda item: (item.name == LAST, -expected_s[groups[item]]))
+    items.sort(key=lambda item: (item.name == LAST, not item.nodeid.startswith(BEGUN_FIRST), -expected_s[groups[item]]))
 
 
 def pytest_collection_finish() -> None:

@@ -286,9 +286,9 @@ def test_each_dependency_is_explained() -> None:
 
 
 def test_what_is_heavy_is_one_workers() -> None:
-    """Whoever opens a browser is in the one group, as the voyage and Spark's lives are: two at once would wait longer than they may."""
+    """Whoever opens a browser is in the one group, as the voyage is: two at once would wait longer than they may."""
     tests = [name for name in trees() if name.startswith("tests/") and "/test_" in name]
     opens = re.compile(r"^from tests\.support\.browser_tab import", re.MULTILINE)
     browsing = {name for name in tests if opens.search((ROOT / name).read_text(encoding="utf-8"))}
     assert len(browsing) >= 3
-    assert {together(path) for path in browsing | {"tests/e2e/test_story.py", "tests/hq_spark/test_kills.py"}} == {"heavy"}
+    assert {together(path) for path in browsing | {"tests/e2e/test_story.py"}} == {"heavy"}
