@@ -10,6 +10,7 @@ from streams.model.block import Block
 from streams.model.identifiers import Origin
 from streams.model.ledger import GoneReason
 from streams.model.ranges import RangeSet
+from streams.replication.sync_messages import NODE_NAME_TWICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,12 @@ NAME_IN_USE = "another process has this node's name, and a session with a peer"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Entry for the `exceptions` stream: what was wrong, and what was done about it."""
+    """Entry for the `exceptions` stream: what was wrong, what was done about it, and the stable code of the case."""
 
     reason: str
     outcome: str
     details: dict[str, Any] = field(default_factory=dict)
+    code: str = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,30 +132,33 @@ def name_in_use(peer: str, addresses: Sequence[str]) -> Report:
     """Report that `peer` refuses this process. `addresses`, as the peer reports them: of the process with which it is in session, and of
     this one."""
     standing, refused = [*addresses, "", ""][:2]
-    return Report(NAME_IN_USE, "refused by the peer", {"peer": peer, "standing_address": standing, "refused_address": refused})
+    details = {"peer": peer, "standing_address": standing, "refused_address": refused}
+    return Report(NAME_IN_USE, "refused by the peer", details, code=NODE_NAME_TWICE)
 
 
 def more_than_there_is(peer: str, stream: str, its_end: int, end: int) -> Report:
     """Report that `peer` claims to hold this node's own records up to `its_end`, of `end` that exist."""
-    return Report(MORE_THAN_THERE_IS, "not believed", {"peer": peer, "stream": stream, "its_end": its_end, "end": end})
+    details = {"peer": peer, "stream": stream, "its_end": its_end, "end": end}
+    return Report(MORE_THAN_THERE_IS, "not believed", details, code="peer_claims_more")
 
 
 def too_many_begun(peer: str, stream: str, origin: Origin) -> Report:
     """Report that a peer brings records, or claims gone offsets, of more origins than it may begin."""
     details = {"peer": peer, "stream": stream, "origin": str(origin)}
-    return Report("a peer brings too many streams and origins of which nothing is here", "further ones are not taken", details)
+    reason = "a peer brings too many streams and origins of which nothing is here"
+    return Report(reason, "further ones are not taken", details, code="peer_origins_too_many")
 
 
 def too_many_bytes(peer: str, stream: str, origin: Origin, per_day: int) -> Report:
     """Report that a peer has used up its daily allowance, and what it has saved up."""
     details = {"peer": peer, "stream": stream, "origin": str(origin), "bytes_per_day": per_day}
-    return Report(BYTES_PAST_ALLOWANCE, "further ones are taken as its allowance grows", details)
+    return Report(BYTES_PAST_ALLOWANCE, "further ones are taken as its allowance grows", details, code="peer_bytes_too_many")
 
 
 def too_scattered(peer: str, stream: str, origin: Origin) -> Report:
     """Report that a peer brings so many separate pieces of one origin's records that each commit of it would cost all of them."""
     details = {"peer": peer, "stream": stream, "origin": str(origin)}
-    return Report(PIECES_PAST_LIMIT, "taken where they lie next to others", details)
+    return Report(PIECES_PAST_LIMIT, "taken where they lie next to others", details, code="peer_pieces_too_many")
 
 
 Effect = Load | Admit | DeclareGone | Report | OldCopy | Opened | CredentialsCame | Closed

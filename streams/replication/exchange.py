@@ -141,7 +141,7 @@ class PeerHoldings:
             return []
         self._told_s[node] = now_s
         details = {"peer": node, "stream": key[0], "origin": str(key[1]), "first": lacking.first(), "end": lacking.end()}
-        return [Report(HAS_NOT, "brought again", {**details, "records": lacking.count()})]
+        return [Report(HAS_NOT, "brought again", {**details, "records": lacking.count()}, code="peer_lacks_records")]
 
 
 class LedgerSource(Protocol):

@@ -103,7 +103,8 @@ class ExchangeMember:
         stream, origin = key
         where = {"stream": stream, "origin": str(origin), "first": first, "end": end}
         details = {"peer": self.peer.node, **where, "bytes_s": round(bytes_s, 1)}
-        self.effect(Report("a peer holds up records by sending them byte by byte", "taken from another peer", details))
+        reason = "a peer holds up records by sending them byte by byte"
+        self.effect(Report(reason, "taken from another peer", details, code="peer_slow"))
         self.wake()
 
     def named(self, key: Key) -> None:

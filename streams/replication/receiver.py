@@ -200,7 +200,9 @@ class Receiver:
         self._put_off += 1
         if self._put_off == PUT_OFF_MAX:
             details = {"peer": self._member.peer.node, "stream": key[0], "origin": str(key[1]), "problem": self.terms.why_not(key)}
-            self._effect(Report("a peer goes on bringing what it may not, or has not heard so", "not taken", details))
+            self._effect(
+                Report("a peer goes on bringing what it may not, or has not heard so", "not taken", details, code="link_terms_broken")
+            )
         self._reject(begin.transfer, "later")
 
     def _too_many(self, begin: Begin, report: Report) -> None:
@@ -220,13 +222,12 @@ class Receiver:
                 told = UNKNOWN_WRITER, told[1]
             elif not problem.forged and not incoming.key[0].endswith(HEADS):
                 told = UNCOVERED, "not believed until it is"
-            self._effect(Report(*told, {**self._details(incoming, problem), "passed_on": passed_on}))
+            self._effect(Report(*told, {**self._details(incoming, problem), "passed_on": passed_on}, code=problem.code))
         self._reject(begin.transfer, "elsewhere")
 
     def _details(self, incoming: _Incoming, problem: LandfallError) -> dict[str, Any]:
         begin, (stream, origin) = incoming.begin, incoming.key
         return {
-            "code": problem.code,
             "stream": stream,
             "origin": str(origin),
             "first": begin.first,
@@ -238,7 +239,8 @@ class Receiver:
     def _found_corrupt(self, incoming: _Incoming, problem: LandfallError) -> None:
         begin = incoming.begin
         self._corrupt += 1
-        self._effect(Report("a block from a peer does not verify", "not taken; asked for again", self._details(incoming, problem)))
+        details = self._details(incoming, problem)
+        self._effect(Report("a block from a peer does not verify", "not taken; asked for again", details, code=problem.code))
         if self._corrupt >= CORRUPT_MAX:
             raise Corrupt(f"{self._corrupt} blocks did not verify", code="blocks_damaged")
         self._reject(begin.transfer, "damaged")
@@ -248,7 +250,8 @@ class Receiver:
         for node in self._exchange.refuted(self._member, incoming.key, begin.first, begin.end):
             details = {"peer": node, "stream": stream, "origin": str(origin), "first": begin.first, "end": begin.end}
             outcome = "taken from their origin; the peer may have passed on another's word"
-            self._effect(Report("a peer said that records are gone, and their origin has brought them", outcome, details))
+            reason = "a peer said that records are gone, and their origin has brought them"
+            self._effect(Report(reason, outcome, details, code="gone_refuted"))
 
     def _not_kept(self, incoming: _Incoming) -> None:
         """Give the bytes of a block that is not kept back to the peer's allowance. Blocks on their way to the disk when the session ends

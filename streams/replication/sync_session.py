@@ -398,7 +398,7 @@ class Session:
         self._accuse(str(problem), BROKE_RULES, problem.code)
 
     def _accuse(self, problem: str, reason: str, code: str) -> None:
-        self._effects.append(Report(reason, "session ended", {"code": code, "peer": self.peer.node, "problem": problem}))
+        self._effects.append(Report(reason, "session ended", {"peer": self.peer.node, "problem": problem}, code=code))
         self.close(m.Refuse(problem, code=code))
 
     def _close(self, sentence: str, *, code: str) -> None:

@@ -140,7 +140,7 @@ async def test_what_a_relay_has_called_gone_is_taken_from_its_origin_and_the_rel
         ship.link([address("ship-a", "hq", hq.url)])
         await until(lambda: held(hq, "containers", origin) == 105)
         assert not any(hq.log.ledger("containers")[origin].gone.values())
-        await until(lambda: named(hq, "tokyo", "their origin has brought them"))
+        await until(lambda: named(hq, "tokyo", "gone_refuted"))
 
 
 def _summaries(hq: Node) -> list[m.Message]:
@@ -249,7 +249,7 @@ async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path,
                     await bring(liar, number, 0, number + 1)
                 await liar.say(m.Ping(7))
                 await until(lambda: m.Pong(7) in liar.heard and len(hq.log.ledger("containers")) == 3)
-        await until(lambda: named(hq, "tokyo", "too many streams and origins"))
+        await until(lambda: named(hq, "tokyo", "peer_origins_too_many"))
         async with lying(hq) as liar:
             await bring(liar, 0, 5, 1)
             await until(lambda: held(hq, "containers", Origin("y0", 1)) == 10)
@@ -272,7 +272,7 @@ async def test_own_generations_that_are_said_to_be_gone_are_no_more_than_so_many
                     await liar.say(track(number % 100, "containers", Origin("tokyo", 1 + number)), m.Gone(number % 100, "lost", [(0, 9)]))
                 await liar.say(track(100, "containers", true), m.Gone(100, "lost", [(5, 9)]), m.Ping(7))
                 await until(lambda: m.Pong(7) in liar.heard)
-        await until(lambda: named(hq, "tokyo", "too many streams and origins"))
+        await until(lambda: named(hq, "tokyo", "peer_origins_too_many"))
         await until(lambda: hq.log.ledger("containers")[true].all_gone() == RangeSet([(5, 9)]))
         assert len(hq.log.ledger("containers")) == 4, "the true one, and three of 200"
 
@@ -293,7 +293,7 @@ async def test_one_new_generation_at_most_for_who_says_it_has_more_and_brings_no
         await until(lambda: named(hq, "tokyo", "log_older_copy"))
         for _ in range(3):
             await claim()
-        await until(lambda: named(hq, "tokyo", "more of this node's records"))
+        await until(lambda: named(hq, "tokyo", "peer_claims_more"))
         assert hq.log.origin == second
         async with lying(hq, "ship-a") as ship:
             await ship.say(track(0, "containers", second), m.Have(0, [(0, 1000)]))
@@ -386,7 +386,7 @@ async def test_records_without_end_that_read_are_taken_up_to_so_many_bytes_a_day
             await until(lambda: answered(liar) == 30)
     taken = held(hq, "containers", source) // 20
     assert sum(sizes[: taken - 1]) < 10_000 <= sum(sizes[:taken]) < sum(sizes), "what ten days make, the last block whole"
-    await until(lambda: named(hq, "tokyo", "more bytes of records than it may"))
+    await until(lambda: named(hq, "tokyo", "peer_bytes_too_many"))
     ship.link([address("ship-a", "hq", hq.url)])
     await ship.append([readings(0, 10_000)])
     await until(lambda: held(hq, "containers", ship.log.origin) == 10_000)

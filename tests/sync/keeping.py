@@ -219,7 +219,7 @@ class Keeping:
                 for doubted in node.doubted:  # what was signed of it can not be written now either
                     doubted.until_s = self._fleet.clock.at_s + GRACE_S
             elif not isinstance(problem, PeerKnowsMore):
-                oracle.reported(node, Report(str(problem), "not taken", {"peer": one.end.session.peer.node}))
+                oracle.reported(node, Report(str(problem), "not taken", {"peer": one.end.session.peer.node}, code=problem.code))
             self._answer(node, one, problem)
         if problem is None:
             for stream in sorted({one.admit.block.stream for one in batch}):

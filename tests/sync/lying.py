@@ -58,7 +58,7 @@ class Liar:
         """Return the refusal that ended the session. The peer gets it, `exceptions` and the driver get its code."""
         [refusal] = [message for message in self.answers() if isinstance(message, m.Refuse)]
         effects = self.session.effects()
-        assert refusal.code in [effect.details["code"] for effect in effects if isinstance(effect, Report)]
+        assert refusal.code in [effect.code for effect in effects if isinstance(effect, Report)]
         assert [effect.code for effect in effects if isinstance(effect, Closed)] == [refusal.code]
         return refusal
 

@@ -312,7 +312,7 @@ def test_a_block_of_other_bytes_than_announced_is_not_taken() -> None:
     liar.say(begin_of(liar, "containers", "hq"))
     assert [message.code for message in liar.answers() if isinstance(message, m.Reject)] == ["damaged"]
     reports = [effect for effect in liar.session.effects() if isinstance(effect, Report)]
-    assert [(report.details["peer"], report.details["code"]) for report in reports] == [("liar", "block_corrupt")]
+    assert [(report.details["peer"], report.code) for report in reports] == [("liar", "block_corrupt")]
 
 
 def test_a_long_session_does_not_use_up_what_a_peer_may_have_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

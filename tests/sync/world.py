@@ -269,7 +269,7 @@ class World:
             case Report():
                 station.reports.append(effect)
             case OldCopy():
-                station.reports.append(Report("old copy", str(effect)))
+                station.reports.append(Report("old copy", str(effect), code="log_older_copy"))
             case Closed() if connection.up:
                 self.after(connection.latency_s * 4 + 0.1, lambda: self.cut(connection))
             case _:

@@ -259,7 +259,7 @@ class Drive:
                 case OldCopy():
                     self._seen_through.add(self._spawn(self._storage.old_copy(effect)))
                 case Report():
-                    self._ears.report(effect.reason, effect.outcome, **effect.details)
+                    self._ears.report(effect.reason, effect.outcome, code=effect.code, **effect.details)
                 case Opened():
                     self._storage.introduced(self.session.peer.node, effect.keys)
                     self._ears.opened()
