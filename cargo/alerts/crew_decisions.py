@@ -91,7 +91,8 @@ def said_by_report(box_state: State | None, *, final: bool) -> list[Word]:
 def take_said(state: WatchState, said: CrewDecision) -> WatchOutcome:
     """Apply a person's decision and return the outcome. The same record in the same place of the log gives the same outcome.
 
-    Raises ValueError when it does not follow from the box's present state: the box reported since, or another person was first."""
+    Where the node doubted its clock, the decision is of the time that the ship's readings show. Raises ValueError when it does not follow
+    from the box's present state: the box reported since, or another person was first."""
     box = state.memory.boxes.get(said.container)
     follows = DECIDED_BY_PEOPLE.get(box.state, frozenset()) if box else frozenset()
     to = next((one for one in MEANS[said.said] if one in follows), None)
@@ -99,9 +100,11 @@ def take_said(state: WatchState, said: CrewDecision) -> WatchOutcome:
         raise CargoError(
             f"{said.container} is {box.state if box else 'unknown'}: of that nobody can say {WORDS[said.said]!r}", code="said_not_possible"
         )
-    at_ms = max(said.at_ms, state.memory.settled_at_ms)
+    settled_at_ms = state.memory.settled_at_ms
+    said_at_ms = settled_at_ms if said.clock_doubted is True else said.at_ms  # a time of years ahead would outlast all later changes
+    at_ms = max(said_at_ms, settled_at_ms)
     detail = f"{WORDS[said.said]}, says {said.by}" + (f": {said.note}" if said.note else "")
-    witness = Witness(said.by, Evidence("person", said.said, 0.0, detail, said.at_ms))
+    witness = Witness(said.by, Evidence("person", said.said, 0.0, detail, said_at_ms))
     return decide_by_hand(state, said.container, to, at_ms, witness)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from cargo.alerts.alert_log import AlertBook
@@ -115,6 +116,18 @@ def test_a_confirmed_loss_is_confirmed_in_its_alert_and_its_incident() -> None:
         book.learn(one.topic, one.body)
     assert {(one.body["state"], one.body["status"]) for one in book.standing()} >= {("retracted", "FOUND")}
     assert not [one for one in book.standing() if not one.closed and one.body["incident_id"]]
+
+
+def test_what_was_said_while_the_clock_was_years_ahead_does_not_outlast_what_is_heard_later() -> None:
+    """The node flags it: it is of the time that the ship's readings show."""
+    state, before = silent(blow=True)
+    ahead = msgspec.structs.replace(said("gone"), at_ms=SAID_MS + 10 * 365 * 24 * HOUR_MS, clock_doubted=True)
+    made = take_said(state, read_said(ahead.made().body))
+    assert {one.at_ms for one in made.alerts} == {state.memory.settled_at_ms}
+    later = speaking_on(state, SAID_MS + 12 * HOUR_MS, again=True)
+    book = AlertBook((one.topic, one.body) for one in (*before.alerts, *made.alerts, *later.alerts))
+    [loss] = [one for one in book.standing() if one.body["rule"] == "lost_container"]
+    assert (loss.topic, loss.body["state"]) == (number(0), "retracted")
 
 
 def test_an_incident_is_confirmed_once_all_its_boxes_are() -> None:
