@@ -87,9 +87,17 @@ class LossReports:
         async with self._one:
             await asyncio.to_thread(self._catch_up)
             report = self._found(report_id)
-            made = await asyncio.to_thread(make, report, self._node.clock.now_ms())  # a drift is tenths of a second of work
+            made = await asyncio.to_thread(make, report, await self._now_ms(report))  # a drift is tenths of a second of work
             said = await self._reported(report, made) if "sending" in made.body else []
             return await self._append(made, said=said)
+
+    async def _now_ms(self, report: LossReport) -> int:
+        """Return the time of an act on `report`, UTC ms. While the clock is doubted, that is the latest time that the ship's readings or
+        the report show: a clock that went back would put a sending before the loss, which is refused."""
+        if not self._node.clock.doubted():
+            return self._node.clock.now_ms()
+        _, settled_at_ms, _ = await self._watching.asks()
+        return max(settled_at_ms, *(box.lost_until_ms or 0 for box in report.content.lost), 0)
 
     async def standing(self) -> list[LossReport]:
         """Return every report as it stands, by incident and number."""
