@@ -117,11 +117,12 @@ class BrokerIntake:
         self._away_since_s = now_s if self._away_since_s is None else self._away_since_s
         if not self._away_told and now_s - self._away_since_s >= AWAY_TOLD_AFTER_S:
             self._away_told = True
-            self._report(f"{self.called} brings nothing", "it is tried again, as often as `reconnect_ms_max` says", why=self._problem)
+            outcome = "it is tried again, as often as `reconnect_ms_max` says"
+            self._report(f"{self.called} brings nothing", outcome, code="broker_away", why=self._problem)
 
     def _is_there(self) -> None:
         if self._away_told:
-            self._report(f"{self.called} is there again", "what it kept for this node comes in")
+            self._report(f"{self.called} is there again", "what it kept for this node comes in", code="broker_there")
         self.trouble, self._away_since_s, self._away_told = None, None, False
 
     def ask(self, request: bytes) -> None:

@@ -51,7 +51,8 @@ class CustomerNode:
                 given = not given
                 what = f"headquarters gives this node {self.stream} {'again' if given else 'no more'}"
                 told.warning("%s", what)
-                self.node.report(what, "what comes is taken again" if given else "what is here stays; nothing more comes")
+                outcome = "what comes is taken again" if given else "what is here stays; nothing more comes"
+                self.node.report(what, outcome, code="stream_given_again" if given else "stream_withdrawn")
             await asyncio.sleep(LOOKED_EVERY_S)
 
 

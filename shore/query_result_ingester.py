@@ -91,7 +91,9 @@ class QueryResultIngester:
                 raise
             except (LandfallError, ValueError) as problem:
                 what = "a ship's answer does not read"
-                self._node.report(what, "not taken", topic=topic, at=str(at), problem=str(problem)[:PROBLEM_CHARS_MAX])
+                self._node.report(
+                    what, "not taken", code="record_unreadable", topic=topic, at=str(at), problem=str(problem)[:PROBLEM_CHARS_MAX]
+                )
 
     def _blocks(self, topic: str, text: str | None, at: Coordinates) -> Sequence[Block]:
         body = read_body(text)

@@ -137,7 +137,9 @@ class Forwarding:
                 told = tell(text, coordinates)
             except ValueError as problem:
                 what, at = f"a record of `{batch.stream}` does not read", str(coordinates)
-                self._report(what, "sent to no ship", topic=topic, at=at, problem=str(problem)[:PROBLEM_CHARS_MAX])
+                self._report(
+                    what, "sent to no ship", code="record_unreadable", topic=topic, at=at, problem=str(problem)[:PROBLEM_CHARS_MAX]
+                )
                 continue
             yield from told
 

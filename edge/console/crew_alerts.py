@@ -109,4 +109,5 @@ class AlertDesk:
 
     def _unread(self, stream: str, which: object, problem: ValueError) -> None:
         what = f"a record of `{stream}` does not read"
-        self._node.report(what, "left out of the crew's alerts", which=str(which), problem=str(problem)[:PROBLEM_CHARS_MAX])
+        details = {"which": str(which), "problem": str(problem)[:PROBLEM_CHARS_MAX]}
+        self._node.report(what, "left out of the crew's alerts", code="record_unreadable", **details)

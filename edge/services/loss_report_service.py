@@ -169,8 +169,9 @@ class LossReports:
             which = str(made.body.get("report_id"))
             if which not in self._undrafted:
                 self._undrafted.add(which)
-                outcome = "the master writes it by hand"
-                self._node.report("a loss report can not be drafted", outcome, which=which, problem=str(problem)[:PROBLEM_CHARS_MAX])
+                what, outcome = "a loss report can not be drafted", "the master writes it by hand"
+                details = {"which": which, "problem": str(problem)[:PROBLEM_CHARS_MAX]}
+                self._node.report(what, outcome, code="report_not_drafted", **details)
             return False
         return True
 
@@ -204,7 +205,8 @@ class LossReports:
 
     def _unread(self, stream: str, which: object, problem: ValueError) -> None:
         what = f"a record of `{stream}` does not read"
-        self._node.report(what, "left out of the loss reports", which=str(which), problem=str(problem)[:PROBLEM_CHARS_MAX])
+        details = {"which": str(which), "problem": str(problem)[:PROBLEM_CHARS_MAX]}
+        self._node.report(what, "left out of the loss reports", code="record_unreadable", **details)
 
     def _bare_facts(self, incident: AlertStanding) -> Facts:
         return self._alerts.bare_facts(self._imo, incident, self._node.clock.now_ms())

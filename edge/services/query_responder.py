@@ -119,7 +119,7 @@ class QueryResponder:
                     answers.append(read_answer(body))
             except ValueError as problem:
                 what = "an answer of this ship does not read"
-                self._node.report(what, "not remembered", topic=topic, problem=str(problem)[:PROBLEM_CHARS_MAX])
+                self._node.report(what, "not remembered", code="record_unreadable", topic=topic, problem=str(problem)[:PROBLEM_CHARS_MAX])
         return answers
 
     async def _answer(self, consumer: Consumer) -> bool:
@@ -157,7 +157,9 @@ class QueryResponder:
                         yield read_ask(read_body(text)), position
                     except ValueError as problem:
                         what = "a question to the ship does not read"
-                        self._node.report(what, "not answered", topic=topic, problem=str(problem)[:PROBLEM_CHARS_MAX])
+                        self._node.report(
+                            what, "not answered", code="record_unreadable", topic=topic, problem=str(problem)[:PROBLEM_CHARS_MAX]
+                        )
 
     def _pick(self, ask: Ask, at_home: Told) -> _Picked:
         durable = self._telling.with_signed(at_home, ASKED_STREAMS)

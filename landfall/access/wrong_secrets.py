@@ -53,7 +53,8 @@ class WrongSecrets:
         reported_s, since = self._known.pop((name, address), (-math.inf, 0))
         if now_s - reported_s >= REPORTED_EVERY_S and self._may_report(now_s):
             what = {"user": name} if name else {}
-            self._report(f"somebody shows a wrong secret at {self._door}", "refused", address=address, unreported_since=since, **what)
+            details = {"address": address, "unreported_since": since, **what}
+            self._report(f"somebody shows a wrong secret at {self._door}", "refused", code="secret_wrong", **details)
             reported_s, since = now_s, 0
         self._known[name, address] = reported_s, since + 1
         if len(self._known) > REMEMBERED_MAX:

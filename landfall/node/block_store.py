@@ -105,7 +105,11 @@ class Store:
                 await asyncio.sleep(GONE_AGAIN_S)
             except LandfallError as problem:
                 return self._report(
-                    "a peer declared offsets gone that this log does not release", "not believed", stream=gone.stream, problem=str(problem)
+                    "a peer declared offsets gone that this log does not release",
+                    "not believed",
+                    code=problem.code,
+                    stream=gone.stream,
+                    problem=str(problem),
                 )
 
     def _declare_gone(self, gone: DeclareGone) -> None:

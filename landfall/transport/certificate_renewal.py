@@ -43,7 +43,8 @@ async def keep_certificate(
             if until != until_told and until - datetime.now(UTC) < SOON:
                 until_told = until
                 told_until = f"{until:%Y-%m-%d %H:%M}Z"
-                report(f"{kind}'s certificate expires soon", "renew it", certificate=str(shown.certificate), until=told_until)
+                details = {"certificate": str(shown.certificate), "until": told_until}
+                report(f"{kind}'s certificate expires soon", "renew it", code="certificate_expires", **details)
         except (Misuse, OSError) as problem:
             if str(problem) != problem_told:
                 told.warning("the certificate of %s is not renewed: %s", name, problem)

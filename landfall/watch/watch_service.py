@@ -332,7 +332,9 @@ class Watching:
         try:
             return take_said(self._state, read_said(read_body(body)))
         except ValueError as problem:
-            self._report("what a person says of a box is not so any more", "left out by the watch", problem=str(problem))
+            self._report(
+                "what a person says of a box is not so any more", "left out by the watch", code="decision_unreadable", problem=str(problem)
+            )
             return WatchOutcome()
 
     def _entries(self, batches: Sequence[Batch]) -> Iterator[Entry]:
@@ -343,7 +345,8 @@ class Watching:
                 try:
                     yield parse_entry(body or "")
                 except BadEntry as problem:
-                    self._report("a registry entry does not read", "left out by the watch", topic=topic, problem=str(problem))
+                    what, outcome = "a registry entry does not read", "left out by the watch"
+                    self._report(what, outcome, code=problem.code, topic=topic, problem=str(problem))
 
     async def _commit(self, made: _Step, sink: Sink) -> None:
         appends = list(made.appends)
@@ -385,7 +388,8 @@ class Watching:
         try:
             kept = read_kept(self._file, self._settings, reached)
         except (ValueError, OSError) as problem:
-            self._report("the watch's snapshot can not be used", "memory built again from the log", problem=str(problem))
+            what, outcome = "the watch's snapshot can not be used", "memory built again from the log"
+            self._report(what, outcome, code="snapshot_unreadable", problem=str(problem))
             return None
         if kept is None:
             return None
@@ -403,7 +407,8 @@ class Watching:
         try:
             write_kept(self._file, Kept(self._state, positions, self._committed))
         except OSError as problem:
-            self._report("the watch's snapshot can not be written", "the one before is kept", problem=str(problem))
+            what, outcome = "the watch's snapshot can not be written", "the one before is kept"
+            self._report(what, outcome, code="disk_refused", problem=str(problem))
         release()
 
 

@@ -73,7 +73,8 @@ class Signer:
             return self._statement(followed, [entry for rows in batches for entry in entries(rows)], at)
         except LandfallError as problem:
             self._at_once.pop((stream, origin), None)
-            self._report("a commit could not be signed", "it is signed with the next one", stream=stream, problem=str(problem))
+            details = {"stream": stream, "problem": str(problem)}
+            self._report("a commit could not be signed", "it is signed with the next one", code="signing_failed", **details)
             return None
 
     def due(self) -> list[Append]:
@@ -89,7 +90,9 @@ class Signer:
             except Unreadable as problem:
                 self._later.pop((stream, self._log.origin), None)
                 if stream not in self._unreadable:
-                    self._report("what is due could not be signed", "tried again", stream=stream, problem=str(problem))
+                    self._report(
+                        "what is due could not be signed", "tried again", code="signing_failed", stream=stream, problem=str(problem)
+                    )
                 self._unreadable.add(stream)
             else:
                 self._unreadable.discard(stream)

@@ -187,7 +187,9 @@ async def test_the_answer_to_wrong_secrets_waits_longer_each_time_and_a_crowd_of
     await asyncio.gather(*crowd)
     assert waits[:3] == [0.0, wrong_secrets.SLOWED_S, 2 * wrong_secrets.SLOWED_S]
     assert max(waits) <= SLOWED_S_MAX
-    assert reports == [{"address": "10.0.0.7", "unreported_since": 0}, {"address": "10.0.0.8", "unreported_since": 0, "user": "anna"}]
+    unnamed, named = reports
+    assert unnamed == {"code": "secret_wrong", "address": "10.0.0.7", "unreported_since": 0}
+    assert named == {"code": "secret_wrong", "address": "10.0.0.8", "unreported_since": 0, "user": "anna"}
 
 
 async def test_strangers_who_make_up_names_fill_no_log() -> None:

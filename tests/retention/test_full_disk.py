@@ -62,7 +62,9 @@ def retaining_in(folder: Path, told: list[str]) -> Retaining:
         disk_budget_bytes=1,
         reserve_bytes=RESERVE_BYTES,
     )
-    return Retaining(settings, Definitions(), ClockCheck(StillClock(NOW_MS)), Metrics("test"), lambda reason, outcome: told.append(reason))
+    return Retaining(
+        settings, Definitions(), ClockCheck(StillClock(NOW_MS)), Metrics("test"), lambda reason, outcome, code: told.append(reason)
+    )
 
 
 def test_a_full_disk_is_cleaned_up_with_the_reserve(tmp_path: Path) -> None:

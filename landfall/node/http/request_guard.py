@@ -173,7 +173,7 @@ class Guard:
                 if str(problem) != problem_told:
                     problem_told = str(problem)
                     logger.error("credentials are not taken, those of before hold: %s", problem)
-                    self._report("credentials are not taken", "those of before hold", problem=problem_told)
+                    self._report("credentials are not taken", "those of before hold", code=problem.code, problem=problem_told)
                 continue
             if new:
                 logger.info("credentials have changed")

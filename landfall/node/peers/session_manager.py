@@ -90,7 +90,8 @@ class PairCopy:
         except LandfallError as problem:
             if str(problem) != self._problem_told:
                 self._problem_told = str(problem)
-                self._report("another node's credentials are not taken", "those of before hold", problem=self._problem_told)
+                what, outcome = "another node's credentials are not taken", "those of before hold"
+                self._report(what, outcome, code=problem.code, problem=self._problem_told)
             return
         if changed:
             logger.info("credentials of another node of this ship or port are taken: %s", ", ".join(changed))

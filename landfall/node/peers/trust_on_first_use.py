@@ -46,7 +46,10 @@ class Introductions:
             keep_peers(folder / "log", peers)
         except OSError as problem:
             report(
-                "who this node's peers are could not be written", "other programs on this machine use the old list", problem=str(problem)
+                "who this node's peers are could not be written",
+                "other programs on this machine use the old list",
+                code="disk_refused",
+                problem=str(problem),
             )
         self._shown, self._accepted = _read(self._file), folder / ACCEPTED_NAME
         self._state: tuple[int, ...] | None = None
@@ -111,7 +114,7 @@ class Introductions:
                 "known": sorted(map(key_text, known)),
                 "hint": _HINT.format(node, key_text(shown)),
             }
-            self._report(OTHER_KEY, "what it signs with that is not believed", **details)
+            self._report(OTHER_KEY, "what it signs with that is not believed", code="key_not_known", **details)
 
     def _keep(self) -> None:
         try:

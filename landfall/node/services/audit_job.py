@@ -63,7 +63,7 @@ async def keep_checking(checking: Checking) -> None:
         began_s = time.monotonic()
         try:
             for verdict in await asyncio.to_thread(checking.watch.step if hurried else partial(_step, checking.watch)):
-                _report(verdict, checking)
+                _report_verdict(verdict, checking)
                 for doubt in verdict.broken:
                     if verdict.origin.node == checking.log.node and doubt.why != UNHEARD:
                         await asyncio.to_thread(_append_again, checking, verdict, doubt)
@@ -74,7 +74,12 @@ async def keep_checking(checking: Checking) -> None:
             told = ""
         except LandfallError as problem:
             if str(problem) != told:
-                report("records could not be checked against what their origins signed", "tried again", problem=str(problem))
+                report(
+                    "records could not be checked against what their origins signed",
+                    "tried again",
+                    code="records_unchecked",
+                    problem=str(problem),
+                )
             told = str(problem)
         await asyncio.sleep(RESTS * (time.monotonic() - began_s))
         hurried = await _hurried(checking, began_s + CHECKED_EVERY_S)
@@ -107,6 +112,7 @@ def _append_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:
         checking.report(
             "this node's records were given the offsets of another's, under its own name",
             f"appended again under {log.origin}",
+            code="node_name_twice",
             stream=stream,
             origin=str(origin),
             first=first,
@@ -146,13 +152,15 @@ async def _set_aside(checking: Checking, key: Key, first: int, end: int, why: st
     return await asyncio.to_thread(checking.log.set_aside, *key, first, end, f"{why}{brought}")
 
 
-def _report(verdict: Verdict, checking: Checking) -> None:
+def _report_verdict(verdict: Verdict, checking: Checking) -> None:
     report, others = checking.report, verdict.origin.node != checking.log.node
     where = {"stream": verdict.stream, "origin": str(verdict.origin), "trust": verdict.trust}
     for doubt in verdict.broken:
         offsets = " ".join(map(str, doubt.offsets)) or None
         details = {"first": doubt.first, "end": doubt.end, "offsets": offsets, **where}
         altered = doubt.why == ALTERED
-        report(f"records are {doubt.why}" if altered else doubt.why, ASKED_AGAIN if altered and others else "not believed", **details)
+        reason, outcome = f"records are {doubt.why}" if altered else doubt.why, ASKED_AGAIN if altered and others else "not believed"
+        report(reason, outcome, code="records_altered" if altered else "records_doubted", **details)
     for problem in verdict.problems:
-        report("a signature is not what it should be", ASKED_AGAIN if others else "not believed", problem=problem, **where)
+        outcome = ASKED_AGAIN if others else "not believed"
+        report("a signature is not what it should be", outcome, code="signature_invalid", problem=problem, **where)

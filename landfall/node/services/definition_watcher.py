@@ -90,10 +90,14 @@ class Defining:
             unsubscribe()
 
     def _refused_node(self, problem: str) -> None:
-        self._report("the registry's entry of a node does not read", "the node stays as it was", problem=problem)
+        self._report(
+            "the registry's entry of a node does not read", "the node stays as it was", code="registry_entry_unreadable", problem=problem
+        )
 
     def _refused(self, problem: str) -> None:
-        self._report("a stream's definition does not read", "the stream is managed as before", problem=problem)
+        self._report(
+            "a stream's definition does not read", "the stream is managed as before", code="registry_entry_unreadable", problem=problem
+        )
 
 
 def taught_by(me: Peer) -> tuple[str, ...]:

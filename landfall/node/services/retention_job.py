@@ -106,15 +106,15 @@ class Retaining:
             try:
                 step()
             except Unreadable as problem:  # no room helps
-                self._tell_problem("retention could not do its work", str(problem))
+                self._tell_problem("retention could not do its work", str(problem), problem.code)
             except RetryLater as full:
                 if not self._reserve.spend():
-                    self._tell_problem("the disk is full, and the reserve is spent", str(full))
+                    self._tell_problem("the disk is full, and the reserve is spent", str(full), full.code)
                     continue
-                self._tell_problem("the disk is full", "the reserve is spent to make room")
+                self._tell_problem("the disk is full", "the reserve is spent to make room", full.code)
                 self._make_room(log, spending)
             except LandfallError as problem:
-                self._tell_problem("retention could not do its work", str(problem))
+                self._tell_problem("retention could not do its work", str(problem), problem.code)
         self._reserve.fill()
         self._problems, self._found = self._found, set()
         self._metrics.count("retention_rounds")
@@ -125,7 +125,7 @@ class Retaining:
         try:
             spending.finish()
         except LandfallError as problem:
-            self._tell_problem("thinning could not be finished", str(problem))
+            self._tell_problem("thinning could not be finished", str(problem), problem.code)
         self._reserve.fill()
 
     def _safe_at_home(self, stream: str, origin: Origin) -> RangeSet:
@@ -230,7 +230,9 @@ class Retaining:
     def _drop(self, log: Log) -> None:
         now_ms = self._clock_check.confirmed_ms()
         if self._clock_check.contradicted():
-            self._tell_problem("this node's clock is more than a day away from those of its peers", "nothing is dropped by age")
+            self._tell_problem(
+                "this node's clock is more than a day away from those of its peers", "nothing is dropped by age", "clock_doubted"
+            )
         for stream, definition in self._kept_for_a_while(log):
             own = self._definitions.kept_here(stream) is not None
             alone = self._settings.role == "customer" or is_home(self._settings.me(), definition)  # nobody is waited for
@@ -248,7 +250,7 @@ class Retaining:
                     starts[origin] = (floor, why_at_home(at_home.why.get(origin, UNKNOWN)))
             self._raise_floors(log, stream, starts)
             if plan.over_bytes:
-                self._tell_problem(f"{stream} is above the bytes it may take", "what its home lacks is kept")
+                self._tell_problem(f"{stream} is above the bytes it may take", "what its home lacks is kept", "home_lacks_records")
 
     def _raise_floors(self, log: Log, stream: str, starts: Starts) -> None:
         """Raise the floors that are higher than before. The reason is reported first, so that no floor is without one."""
@@ -278,7 +280,9 @@ class Retaining:
             steps += 1
             over = self._over_bytes(log)
         if (over > 0 or (tight and not dropped)) and not steps:
-            self._tell_problem("the disk budget is spent, and all is as thin as it gets", "go on; give the node more room")
+            self._tell_problem(
+                "the disk budget is spent, and all is as thin as it gets", "go on; give the node more room", "disk_budget_spent"
+            )
 
     def _over_bytes(self, log: Log) -> int:
         """Return by how much the held records exceed the budget, bytes; without a budget 0."""
@@ -291,7 +295,7 @@ class Retaining:
                 self._thinned(spending)
             self._drop(log)
         except LandfallError as problem:
-            self._tell_problem("there is no room to make room", str(problem))
+            self._tell_problem("there is no room to make room", str(problem), problem.code)
 
     def _thinned(self, spending: Spending) -> bool:
         step = spending.thin()
@@ -313,10 +317,10 @@ class Retaining:
         homes = {peer.node for peer in self._settings.known if is_home(peer.peer(), definition)}
         return known_holdings.told_of_home(log, HOMES, stream, homes)
 
-    def _tell_problem(self, reason: str, outcome: str) -> None:
+    def _tell_problem(self, reason: str, outcome: str, code: str) -> None:
         """Report a problem once, until a round in which it is not found."""
         if reason not in self._problems | self._found:
-            self._report(reason, outcome)
+            self._report(reason, outcome, code=code)
         self._found.add(reason)
 
 

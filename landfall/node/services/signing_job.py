@@ -37,5 +37,5 @@ async def keep_signing(
             await append(await asyncio.to_thread(signer.due))
         except LandfallError as problem:
             signer.forget()
-            report("what is due could not be signed", "tried again", problem=str(problem))
+            report("what is due could not be signed", "tried again", code="signing_failed", problem=str(problem))
         await asyncio.sleep(SIGNED_EVERY_S)
