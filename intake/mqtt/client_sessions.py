@@ -108,7 +108,7 @@ class Sessions:
         return one
 
     def _is_over(self, one: _Kept) -> bool:
-        expired = bool(one.left_at_ms) and self._now_ms() - one.left_at_ms > one.expiry_s * 1_000
+        expired = bool(one.left_at_ms) and abs(self._now_ms() - one.left_at_ms) > one.expiry_s * 1_000  # later: the clock was ahead
         return expired and not self._doubted()
 
     def _read(self) -> list[_Kept]:

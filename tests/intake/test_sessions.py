@@ -237,6 +237,18 @@ def test_no_session_expires_while_the_clock_is_doubted() -> None:
     assert sessions.begin((None, "a"), clean=False, expiry_s=10) == (False, None)
 
 
+def test_a_session_that_ended_while_the_clock_was_years_ahead_is_not_kept_for_years() -> None:
+    now_ms = [1_000_000_000_000]
+    sessions = Sessions(None, lambda: now_ms[0], lambda: False)
+    sessions.begin((None, "a"), clean=False, expiry_s=10)
+    sessions.leave((None, "a"), 10, None)
+    now_ms[0] -= 9_000
+    assert sessions.begin((None, "a"), clean=False, expiry_s=10) == (True, None)
+    sessions.leave((None, "a"), 10, None)
+    now_ms[0] -= 100_000
+    assert sessions.begin((None, "a"), clean=False, expiry_s=10) == (False, None)
+
+
 async def test_a_5_client_that_asks_for_none_is_told_so(tmp_path: Path) -> None:
     async with stand(tmp_path) as one:
         with Publisher(one.endpoint.port, mqtt.MQTTv5) as publisher:
