@@ -42,7 +42,7 @@ lint: | $(BIN)/python
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --diff --quiet .
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/mypy --num-workers 2
+	$(BIN)/mypy
 
 # They wait for nothing: one worker for each of two cores. Each worker collects all tests, which takes seconds.
 unit: WORKERS := 2
