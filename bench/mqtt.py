@@ -126,6 +126,11 @@ def mosquitto(folder: Path, port: int) -> Iterator[int]:
         process.wait()
 
 
+def print_report(reason: str, outcome: str, **details: Any) -> None:
+    """Print what the watch reports to `exceptions`."""
+    print(reason, outcome, details, file=sys.stderr, flush=True)
+
+
 async def serve(way: str, folder: Path, port: int) -> None:
     """The receiving side: pipeline, group commit and file log behind the endpoint or a broker's subscription.
 
@@ -149,7 +154,7 @@ async def serve(way: str, folder: Path, port: int) -> None:
         running.create_task(intake.run(committer, log, "ship-a"))
         if way == "watched":
             settings = WatchSettings(WatchPlace("ship-a", ship=SHIP))
-            watching = Watching(settings, folder, clock, metrics, print)
+            watching = Watching(settings, folder, clock, metrics, print_report)
             watching.gives_way = intake.is_at_work
             running.create_task(watching.run(log, committer))
         while True:
