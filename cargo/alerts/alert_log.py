@@ -302,7 +302,7 @@ def closed(standing: AlertStanding, by: str, now_ms: int, note: str) -> list[Mad
     return [MadeRecord(standing.topic, at_ms, {**body, **news}) for body in open_ones]
 
 
-def acknowledgement_told(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def acknowledgement_fields(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what programs show of an acknowledgement: who, when, the note, and the severity and figure acknowledged."""
     if record is None:
         return None

@@ -8,7 +8,7 @@ from cargo.alerts.alert_log import Alert
 from cargo.loss.watch_state import WatchState
 
 
-def tell(state: WatchState, alert: Alert) -> None:
+def record_change(state: WatchState, alert: Alert) -> None:
     """Record this change, at the later of its own time and the time up to which all is settled.
 
     A late reading that ends what a timer began meanwhile is older than that beginning. By the fold (`cargo.alerts.alert_log.AlertBook`) the
@@ -25,17 +25,19 @@ def tell(state: WatchState, alert: Alert) -> None:
     state.outcome.alerts.append(replace(alert, at_ms=at_ms).made())
 
 
-def tell_anew(state: WatchState, alert: Alert) -> None:
-    """Record this change as `tell` does, but replace the change of this alert from the same instant, if that is not handed over yet.
+def replace_change(state: WatchState, alert: Alert) -> None:
+    """Record this change as `record_change` does, but replace the change of this alert from the same instant.
+
+    A change that is handed over already is not replaced.
 
     So the incident of many boxes lost at once is reported once."""
-    made = state.outcome.alerts
-    for at in range(len(made) - 1, -1, -1):
-        if made[at].at_ms < state.memory.settled_at_ms:
+    changes = state.outcome.alerts
+    for at in range(len(changes) - 1, -1, -1):
+        if changes[at].at_ms < state.memory.settled_at_ms:
             break
-        if made[at].body["alert_id"] == alert.alert_id:
-            before = made.pop(at)
+        if changes[at].body["alert_id"] == alert.alert_id:
+            before = changes.pop(at)
             first = before.body["state"] == "raised" and alert.state == "updated"
-            made.append(replace(alert, at_ms=before.at_ms, state="raised" if first else alert.state).made())
+            changes.append(replace(alert, at_ms=before.at_ms, state="raised" if first else alert.state).made())
             return
-    tell(state, alert)
+    record_change(state, alert)

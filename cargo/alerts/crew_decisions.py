@@ -17,7 +17,7 @@ from cargo.loss.state_changes import found, pieces
 from cargo.loss.watch_outcome import MadeRecord, WatchOutcome, event
 from cargo.loss.watch_state import WatchState
 from cargo.rules.silence import end_silence
-from cargo.rules.stack_collapse import tell_collapse
+from cargo.rules.stack_collapse import report_collapse
 from cargo.vocabulary.registry_entries import AtMs, need_plain
 
 Word = Literal["seen", "collapsed", "gone", "ashore", "reported", "finally_reported"]
@@ -151,6 +151,6 @@ def _accounted_for(state: WatchState, box: Box, to: State, at_ms: int, witness: 
         found(state, box, at_ms, [witness.proof], gateway=None, status="MISSING", by=witness.by)
     box.state, box.by_hand = to, True
     if to == "COLLAPSED_ON_BOARD":
-        tell_collapse(state, box, at_ms, "raised", witness)
+        report_collapse(state, box, at_ms, "raised", witness)
     if to == "DISCHARGED":
         box.aboard, box.first_at_ms = False, 0

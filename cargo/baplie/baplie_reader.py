@@ -135,8 +135,8 @@ class _Header:
         """Process one segment, in the file's order."""
         match segment.tag, segment.at(0):
             case "BGM", _ if segment.at(0, 2) in PARTIAL:
-                told = f"this is a part of a plan ({segment.at(0, 2)}), and a load list needs all that is aboard"
-                self.problems.append(segment.wrong(told, "ask for the whole plan"))
+                problem = f"this is a part of a plan ({segment.at(0, 2)}), and a load list needs all that is aboard"
+                self.problems.append(segment.wrong(problem, "ask for the whole plan"))
             case "TDT", "20":
                 self._take_ship(segment)
             case "LOC", "5":
@@ -202,14 +202,14 @@ def _listed_once(groups: list[list[Segment]], notes: list[PlanProblem]) -> Itera
             continue
         place = segments[0]
         if (before := known.get(box.container)) is not None:
-            told = f"{box.container} stands in {before.at(1)} already (segment {before.number})"
-            notes.append(place.wrong(told, "it is left out here: take one of the two out"))
+            problem = f"{box.container} stands in {before.at(1)} already (segment {before.number})"
+            notes.append(place.wrong(problem, "it is left out here: take one of the two out"))
             continue
         known[box.container] = place
         cells = Slot.parse(box.slot).cells if box.slot else ()
-        if (taken := next((filled[cell] for cell in cells if cell in filled), None)) is not None:
-            told = f"{box.container} stands where {taken[0]} stands (segment {taken[1].number})"
-            notes.append(place.wrong(told, "correct one of the two slots; both boxes are taken"))
+        if (occupant := next((filled[cell] for cell in cells if cell in filled), None)) is not None:
+            problem = f"{box.container} stands where {occupant[0]} stands (segment {occupant[1].number})"
+            notes.append(place.wrong(problem, "correct one of the two slots; both boxes are taken"))
         filled |= {cell: (box.container, place) for cell in cells if cell not in filled}
         yield box
     notes += _over_nothing(filled)
@@ -220,13 +220,13 @@ def _over_nothing(filled: Mapping[Cell, tuple[str, Segment]]) -> Iterator[PlanPr
 
     A place of its stack under it is free though one further down is filled. Or it stands alone on deck, higher than any hatch cover carries
     the first box."""
-    told: set[str] = set()
+    noted_containers: set[str] = set()
     for (bay, row, tier), (container, place) in sorted(filled.items()):
         lowest = LOWEST_DECK_TIER if tier >= LOWEST_DECK_TIER else FIRST_HOLD_TIER
         under = [below for below in range(lowest, tier) if (bay, row, below) in filled]
         hangs = max(under) < tier - TIER_STEP if under else tier > HIGHEST_FIRST_TIER
-        if hangs and container not in told:
-            told.add(container)
+        if hangs and container not in noted_containers:
+            noted_containers.add(container)
             over = f"the place above {filled[bay, row, max(under)][0]} is free" if under else "no other box is under it"
             hint = "look whether a box is missing in the plan, or its slot is wrong; nothing is left out"
             yield place.wrong(f"{container} stands in tier {tier:02d} over nothing: {over}", hint)

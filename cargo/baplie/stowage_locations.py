@@ -41,13 +41,13 @@ class StowageLocation:
     segments: list[Segment]
     notes: list[PlanProblem]
 
-    def note(self, segment: Segment, told: str, hint: str) -> None:
+    def note(self, segment: Segment, problem: str, hint: str) -> None:
         """Note that a value of this segment is odd, or left out: the box stays."""
-        self.notes.append(segment.wrong(told, hint))
+        self.notes.append(segment.wrong(problem, hint))
 
-    def without(self, segment: Segment, told: str, hint: str) -> None:
+    def without(self, segment: Segment, problem: str, hint: str) -> None:
         """Note that a value of this segment is not accepted: the box stays, without the value."""
-        self.note(segment, told, f"the box goes without it; {hint}")
+        self.note(segment, problem, f"the box goes without it; {hint}")
 
     def all(self, tag: str, *qualifiers: str) -> list[Segment]:
         """Return its segments of this tag, with one of these qualifiers if any are given, in the file's order."""
@@ -62,8 +62,8 @@ def read_location(location: StowageLocation) -> Stowed | None:
     if equipment[0].at(0) != "CN":
         location.note(equipment[0], f"equipment of type {equipment[0].at(0)!r} is no container", "it is left out")
         return None
-    for other in equipment[1:]:
-        location.note(other, "it stands in the slot of another", "a load list has one box in a slot: it is left out")
+    for extra in equipment[1:]:
+        location.note(extra, "it stands in the slot of another", "a load list has one box in a slot: it is left out")
     box = equipment[0]
     slot = _slot(location, place)
     number = _container(location, box, slot)
@@ -73,18 +73,20 @@ def read_location(location: StowageLocation) -> Stowed | None:
         "size_type": _size_type(location, box, slot),
         "pol": _port(location, "port of loading", "9", "6"),
         "pod": _port(location, "port of discharge", "11", "12"),
-        "booking": next((one.at(0, 1) for one in location.all("RFF") if one.at(0) == "BN" and one.at(0, 1)), None),
+        "booking": next((segment.at(0, 1) for segment in location.all("RFF") if segment.at(0) == "BN" and segment.at(0, 1)), None),
         "weight_kg": _weight_kg(location),
-        "setpoint_c": next((_celsius(location, one, one.at(1), one.at(1, 1)) for one in location.all("TMP", "2")), None),
-        "range_c": next((_range_c(location, one) for one in location.all("RNG", "5")), None),
+        "setpoint_c": next((_celsius(location, segment, segment.at(1), segment.at(1, 1)) for segment in location.all("TMP", "2")), None),
+        "range_c": next((_range_c(location, segment) for segment in location.all("RNG", "5")), None),
         "empty": {_EMPTY: True, _LADEN: False}.get(box.at(5)),
     }
-    remarks = {text.strip() for one in location.all("FTX", "AAI") for text in (one.elements[3] if len(one.elements) > 3 else ())}
+    remarks = {
+        text.strip() for segment in location.all("FTX", "AAI") for text in (segment.elements[3] if len(segment.elements) > 3 else ())
+    }
     fields["tracker"] = NO_TRACKER not in remarks and not number.startswith(NO_NUMBER)
-    told = [_dangerous(location, one) for one in location.all("DGS")]
-    dangerous = tuple(goods for goods in told if goods is not None)
-    if dangerous or (None not in told and UNKNOWN_GOODS not in remarks):
-        fields["dangerous"] = dangerous
+    declared_goods = [_dangerous(location, segment) for segment in location.all("DGS")]
+    dangerous_goods = tuple(goods for goods in declared_goods if goods is not None)
+    if dangerous_goods or (None not in declared_goods and UNKNOWN_GOODS not in remarks):
+        fields["dangerous"] = dangerous_goods
     _check_temperature(location, fields["size_type"], fields["setpoint_c"])
     return Stowed(**{name: value for name, value in fields.items() if value is not None})
 
@@ -97,9 +99,9 @@ def _container(location: StowageLocation, box: Segment, slot: str) -> str:
         return check.number
     number = listed_identity(text)
     if not number:
-        told = "the container has no number" if not text else f"{text!r} is no number"
+        problem = "the container has no number" if not text else f"{text!r} is no number"
         number = f"{NO_NUMBER}-{slot or box.number}"
-        location.note(box, told, f"it keeps its place, as {number}, and can not be heard: write its number")
+        location.note(box, problem, f"it keeps its place, as {number}, and can not be heard: write its number")
         return number
     meant = f"; is it {' or '.join(check.candidates[:3])}?" if check.candidates else ""
     location.note(box, identity_problem(number), f"it keeps its place under what is written{meant}")
@@ -120,8 +122,8 @@ def _slot(location: StowageLocation, place: Segment) -> str:
 def _size_type(location: StowageLocation, box: Segment, slot: str) -> str:
     code = box.at(2).upper()
     if not _SIZE_TYPE.fullmatch(code):
-        told = f"{code!r} is no size/type code of ISO 6346" if code else "it has no size/type code"
-        location.without(box, told, "write its four characters, like 22G1 or 45R1")
+        problem = f"{code!r} is no size/type code of ISO 6346" if code else "it has no size/type code"
+        location.without(box, problem, "write its four characters, like 22G1 or 45R1")
         return ""
     if code.isdecimal():
         new = (
@@ -154,18 +156,18 @@ def _port(location: StowageLocation, what: str, *qualifiers: str) -> str:
 
 
 def _weight_kg(location: StowageLocation) -> int | None:
-    measured = {name: one for one in location.all("MEA") for name in (one.at(0), one.at(1)) if name in _WEIGHTS}
-    one = next((measured[name] for name in _WEIGHTS if name in measured), None)
-    if one is None or not one.at(2, 1):
+    measured = {name: segment for segment in location.all("MEA") for name in (segment.at(0), segment.at(1)) if name in _WEIGHTS}
+    segment = next((measured[name] for name in _WEIGHTS if name in measured), None)
+    if segment is None or not segment.at(2, 1):
         return None
-    unit, number = one.at(2), _number(one.at(2, 1))
+    unit, number = segment.at(2), _number(segment.at(2, 1))
     if unit not in _KG or number is None or not 0 <= number * _KG[unit] <= WEIGHT_KG_MAX:
-        location.without(one, "this weight does not read, or is no container's", "write it like KGM:24500 (or TNE, LBR)")
+        location.without(segment, "this weight does not read, or is no container's", "write it like KGM:24500 (or TNE, LBR)")
         return None
     kg = round(number * _KG[unit])
     if kg < TARE_KG_MIN:
-        told = f"{kg} kg is less than any container weighs empty: is the comma or point one of thousands?"
-        location.without(one, told, "write it without, like KGM:24500")
+        problem = f"{kg} kg is less than any container weighs empty: is the comma or point one of thousands?"
+        location.without(segment, problem, "write it without, like KGM:24500")
         return None
     return kg
 
@@ -173,8 +175,8 @@ def _weight_kg(location: StowageLocation) -> int | None:
 def _celsius(location: StowageLocation, segment: Segment, text: str, unit: str) -> float | None:
     number, allowed = _number(text), SIGNALS["setpoint_c"]
     if not text or (not unit and number is not None):
-        told = "a temperature without a unit may be of either scale" if text else "no temperature is given here"
-        location.note(segment, told, "it is left out; write it like -18.0:CEL (or FAH)")
+        problem = "a temperature without a unit may be of either scale" if text else "no temperature is given here"
+        location.note(segment, problem, "it is left out; write it like -18.0:CEL (or FAH)")
         return None
     if number is not None and unit == "FAH":
         number = round((number - 32) / 1.8, 2)

@@ -83,11 +83,11 @@ class Census:
         silent = like & (at_ms - np.maximum(base, floor_ms) >= missed)
         row, total = self._row_of[number], int(np.count_nonzero(like))
         clusters = self._clusters_of(int(np.count_nonzero(like | lost)))
-        clusters.follow((silent | lost) & on_deck, silent & on_deck, heard_at, struck, self._beside)
+        clusters.follow((silent | lost) & on_deck, silent & on_deck, heard_at, struck, self._adjacent_rows)
         quiet = int(np.count_nonzero(silent)) - bool(silent[row])
-        beside = clusters.with_row(row, self._beside)
-        blow = beside.blows > 0 or bool(struck[row])
-        return Count(total - bool(like[row]) - quiet, quiet, beside.silent, blow, beside.felt, beside.elsewhere)
+        cluster = clusters.with_row(row, self._adjacent_rows)
+        blow = cluster.blows > 0 or bool(struck[row])
+        return Count(total - bool(like[row]) - quiet, quiet, cluster.silent, blow, cluster.felt, cluster.elsewhere)
 
     def _bring_up(self) -> None:
         for number in self._changed:
@@ -115,7 +115,7 @@ class Census:
             del self._clusters[next(iter(self._clusters))]
         return clusters
 
-    def _beside(self, row: int) -> list[int]:
+    def _adjacent_rows(self, row: int) -> list[int]:
         return [self._row_of[number] for number in self._near(self._numbers[row]) if number in self._row_of]
 
 
@@ -124,7 +124,7 @@ def _felt(blows: int, of: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class _ClusterCounts:
     """Number of other silent rows together with a row, and how many of all these were struck; the rest as in `Count`."""
 
     silent: int
@@ -148,7 +148,7 @@ class _Clusters:
         self._silents: dict[int, int] = {}
         self._blows: dict[int, int] = {}
 
-    def follow(self, members: Flags, silent: Flags, heard_at_ms: Ints, struck: Flags, beside: Callable[[int], list[int]]) -> None:
+    def follow(self, members: Flags, silent: Flags, heard_at_ms: Ints, struck: Flags, adjacent: Callable[[int], list[int]]) -> None:
         """Follow these rows as members, last heard at `heard_at_ms`; those in `silent` are silent, the others are reported lost."""
         more = len(members) - len(self._known)
         known, before = np.pad(self._known, (0, more)), np.pad(self._silent, (0, more))
@@ -161,21 +161,21 @@ class _Clusters:
         for row in np.flatnonzero(members & ~known).tolist():
             self._parent[row], self._size[row] = row, 1
             self._silents[row], self._blows[row] = int(silent[row]), int(struck[row])
-            for mate in self._mates(row, beside):
+            for mate in self._mates(row, adjacent):
                 self._join(row, mate)
 
-    def with_row(self, row: int, beside: Callable[[int], list[int]]) -> _Beside:
+    def with_row(self, row: int, adjacent: Callable[[int], list[int]]) -> _ClusterCounts:
         """Return the counts of the rows together with this row, whether it is silent or not."""
         within = row in self._parent
-        roots = {self._root(one) for one in ([row] if within else self._mates(row, beside))}
+        roots = {self._root(member) for member in ([row] if within else self._mates(row, adjacent))}
         silent = sum(self._silents[root] for root in roots) - (within and bool(self._silent[row]))
         blows, whole = (sum(counts[root] for root in roots) for counts in (self._blows, self._size))
         elsewhere = sum(self._silents[root] for root, size in self._size.items() if root not in roots and _felt(self._blows[root], size))
-        return _Beside(silent, blows, _felt(blows, whole), elsewhere)
+        return _ClusterCounts(silent, blows, _felt(blows, whole), elsewhere)
 
-    def _mates(self, row: int, beside: Callable[[int], list[int]]) -> list[int]:
+    def _mates(self, row: int, adjacent: Callable[[int], list[int]]) -> list[int]:
         heard_at_ms = self._heard_at_ms
-        return [mate for mate in beside(row) if mate in self._parent and abs(heard_at_ms[mate] - heard_at_ms[row]) <= GROUP_WINDOW_MS]
+        return [mate for mate in adjacent(row) if mate in self._parent and abs(heard_at_ms[mate] - heard_at_ms[row]) <= GROUP_WINDOW_MS]
 
     def _root(self, row: int) -> int:
         while self._parent[row] != row:

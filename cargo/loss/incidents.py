@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from cargo.alerts.alert_log import Alert, AlertState, Figure, alert_id
-from cargo.alerts.alert_timestamps import tell, tell_anew
+from cargo.alerts.alert_timestamps import record_change, replace_change
 from cargo.loss.container_state import Box, BoxLoss
 from cargo.loss.loss_classifier import (
     GONE_STATES,
@@ -53,7 +53,7 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
     box.alert_id = alert_id(state.settings.place.side, "lost_container", box.number, first)
     detail = "; ".join([f"lost {window_text(lost_at, until)}", *(piece.detail for piece in decision.evidence)])
     box.loss = BoxLoss(detail, decision.posterior, decision.evidence)
-    tell(state, _box_alert(state, box, "raised", at_ms))
+    record_change(state, _box_alert(state, box, "raised", at_ms))
     more = {
         "incident_id": incident.id,
         "alert_id": box.alert_id,
@@ -66,7 +66,7 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
         "evidence": pieces(decision.evidence),
     }
     state.outcome.events.append(event(state.settings.place, box.number, "X_PROBABLE_OVERBOARD", lost_at, **more))
-    _tell_incident(state, incident, at_ms)
+    _report_incident(state, incident, at_ms)
 
 
 def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
@@ -74,12 +74,12 @@ def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None
     known = box.loss or BoxLoss("", 0.0, ())
     evidence = (witness.proof, *(piece for piece in known.evidence if piece.family != "person" or piece.signal in {"reported", FINALLY}))
     box.loss = BoxLoss(known.detail, 1.0, evidence)
-    tell_anew(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
+    replace_change(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
     lost_at = box.lost_at_ms or box.heard_at_ms
     sure = {"by": witness.by, "evidence": pieces(evidence)}
     state.outcome.events.append(event(state.settings.place, box.number, "X_LOST_OVERBOARD", lost_at, **sure))
     if box.incident_id:
-        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms, witness.by)
+        _report_incident(state, state.memory.incidents[box.incident_id], at_ms, witness.by)
 
 
 def reported(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
@@ -89,9 +89,9 @@ def reported(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
     known = box.loss or BoxLoss("", 0.0, ())
     earlier = (piece for piece in known.evidence if piece.family != "person" or piece.signal == "gone")
     box.loss = BoxLoss(known.detail, known.posterior, (witness.proof, *earlier))
-    tell_anew(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
+    replace_change(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
     if box.incident_id:
-        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms, witness.by)
+        _report_incident(state, state.memory.incidents[box.incident_id], at_ms, witness.by)
 
 
 def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None = None) -> None:
@@ -100,13 +100,15 @@ def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None
     The incident's alert is retracted too when no box of it is left."""
     proof = witness.proof if witness else heard_again(box, at_ms)
     retracted = _box_alert(state, box, "retracted", at_ms)
-    told = replace(retracted, detail=proof.detail, evidence=(proof,), posterior=0.0, status="FOUND", by=witness.by if witness else None)
-    tell(state, told)
+    retraction = replace(
+        retracted, detail=proof.detail, evidence=(proof,), posterior=0.0, status="FOUND", by=witness.by if witness else None
+    )
+    record_change(state, retraction)
     found(state, box, at_ms, [proof], incident_id=box.incident_id, alert_id=box.alert_id)
     incident = state.memory.incidents[box.incident_id]
     incident.found = sorted({*incident.found, box.number})
     box.incident_id, box.alert_id, box.loss = "", "", None
-    _tell_incident(state, incident, at_ms, told.by)
+    _report_incident(state, incident, at_ms, retraction.by)
 
 
 def closed_text(at_ms: int, why: str) -> str:
@@ -143,9 +145,9 @@ def correct_positions(state: WatchState, run_on: dict[str, tuple[float, float] |
                 continue
             corrected = True
             if (box := state.memory.boxes.get(number)) is not None and box.alert_id:
-                tell_anew(state, _box_alert(state, box, _still(box), at_ms))
+                replace_change(state, _box_alert(state, box, _still(box), at_ms))
         if corrected:
-            _tell_incident(state, incident, at_ms)
+            _report_incident(state, incident, at_ms)
 
 
 def _lost_at_ms(box: Box, decision: Decision) -> int:
@@ -178,8 +180,8 @@ def _incident_of(state: WatchState, number: str, lost_at_ms: int, until_at_ms: i
     slot = state.stowage.slots.get(number)
     for incident in sorted(state.memory.incidents.values(), key=lambda known: (known.first_at_ms, known.id)):
         in_time = incident.first_at_ms - INCIDENT_WINDOW_MS <= lost_at_ms <= incident.last_at_ms + INCIDENT_WINDOW_MS
-        beside = slot is None or not incident.bays or any(abs(slot.bay - bay) <= INCIDENT_BAYS for bay in incident.bays)
-        if in_time and beside:
+        adjacent = slot is None or not incident.bays or any(abs(slot.bay - bay) <= INCIDENT_BAYS for bay in incident.bays)
+        if in_time and adjacent:
             break
     else:
         id_ = incident_id(state.settings.place.side, number, lost_at_ms)
@@ -221,7 +223,7 @@ def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> A
     )
 
 
-def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | None = None) -> None:
+def _report_incident(state: WatchState, incident: Incident, at_ms: int, by: str | None = None) -> None:
     """Write the incident's alert to the ship's log: how many boxes, how many of them confirmed, which bays, when and where.
 
     The alert lists the boxes without a tracker that are at risk. `by`: the person who changes it. The alert is cleared where the FINAL
@@ -229,7 +231,7 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | 
     lost = sorted(set(incident.lost) - set(incident.found))
     boxes = [state.memory.boxes[number] for number in lost if number in state.memory.boxes]
     sure = sum(box.loss is not None and counted(box.loss.evidence) for box in boxes)
-    told_of = sum(box.state in REPORTED_STATES for box in boxes)
+    reported_count = sum(box.state in REPORTED_STATES for box in boxes)
     status = _incident_status(boxes, len(lost), sure)
     over = status == "REPORTED_FINAL"
     change: AlertState = "retracted" if not lost else "cleared" if over else "updated" if incident.raised else "raised"
@@ -237,8 +239,8 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | 
     bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
     mute = {box.number for box in state.memory.boxes.values() if box.by_hand}
     at_risk = state.stowage.at_risk(lost, mute)
-    beside = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
-    detail = f"bay {bays}, {window_text(incident.first_at_ms, incident.until_at_ms)}{beside}"
+    at_risk_text = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
+    detail = f"bay {bays}, {window_text(incident.first_at_ms, incident.until_at_ms)}{at_risk_text}"
     first = Evidence("incident", incident.id, 0.0, detail, incident.first_at_ms)
     sent = [(piece.at_ms, piece.detail) for box in boxes if box.loss for piece in box.loss.evidence if piece.signal == FINALLY]
     closed = closed_text(*max(sent)) if over and sent else ""
@@ -249,7 +251,7 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | 
         severity="CRITICAL",
         state=change,
         at_ms=at_ms,
-        title=_incident_title(len(lost), sure, told_of, over=over),
+        title=_incident_title(len(lost), sure, reported_count, over=over),
         detail=f"{detail}{closed}" if lost else f"all {len(incident.found)} were found",
         ship=state.settings.place.ship,
         incident_id=incident.id,
@@ -266,7 +268,7 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | 
             "until_at_ms": incident.until_at_ms,
         },
     )
-    tell_anew(state, alert)
+    replace_change(state, alert)
 
 
 def _incident_status(boxes: list[Box], lost: int, sure: int) -> State:

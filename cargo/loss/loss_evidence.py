@@ -21,7 +21,7 @@ from cargo.loss.loss_classifier import (
     shortcut_silence_ms,
 )
 from cargo.loss.report_interval import GRACE_MS_MIN, INTERVAL_MS_MIN, grace_ms
-from cargo.loss.roll_call import LOOK_AGAIN_MS, WAITED_FOR_MS, silent_fellows, tells_on, unanswered_at_ms, unanswered_ms
+from cargo.loss.roll_call import LOOK_AGAIN_MS, WAITED_FOR_MS, announces_next_report, silent_fellows, unanswered_at_ms, unanswered_ms
 from cargo.loss.state_changes import device_fault, found, gateway_back, gateway_out, heard_again, missing, pieces
 from cargo.loss.watch_outcome import event
 from cargo.loss.watch_state import WatchState
@@ -175,7 +175,7 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         sockets=sockets_dead(state, box),
         down=fell_and_speak(state, box),
         fixes_nm=box.fixes_nm,
-        promised_ms=box.again_ms if tells_on(state, box) else 0,
+        promised_ms=box.again_ms if announces_next_report(state, box) else 0,
         fellows=silent_fellows(state, box, now),
         below=lost_below(state, box),
         carries=carried_by(state, box, now),
@@ -243,14 +243,14 @@ def _lost_around(state: WatchState, box: Box, first_missed_ms: int) -> tuple[str
     slot = state.stowage.slots.get(box.number)
     if slot is None or not slot.on_deck or not box.heard_at_ms or first_missed_ms - box.heard_at_ms > AROUND_MS:
         return ()
-    found = []
+    lost_numbers = []
     for incident in state.memory.incidents.values():
         for number, lost_at_ms in incident.lost.items():
-            other = state.stowage.slots.get(number)
-            beside = other is not None and number not in incident.found and abs(other.bay - slot.bay) <= INCIDENT_BAYS
-            if beside and number != box.number and box.heard_at_ms - GROUP_WINDOW_MS <= lost_at_ms <= first_missed_ms:
-                found.append(number)
-    return tuple(sorted(found))
+            other_slot = state.stowage.slots.get(number)
+            adjacent = other_slot is not None and number not in incident.found and abs(other_slot.bay - slot.bay) <= INCIDENT_BAYS
+            if adjacent and number != box.number and box.heard_at_ms - GROUP_WINDOW_MS <= lost_at_ms <= first_missed_ms:
+                lost_numbers.append(number)
+    return tuple(sorted(lost_numbers))
 
 
 def sockets_dead(state: WatchState, box: Box) -> tuple[str, ...]:
@@ -292,17 +292,17 @@ def carried_by(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
     """Return the boxes that stand on it and report since its message was due.
 
     They were neither struck nor tilted, so it is still under them."""
-    every_ms = box.again_ms if tells_on(state, box) else state.interval_ms(box, at_ms)
+    every_ms = box.again_ms if announces_next_report(state, box) else state.interval_ms(box, at_ms)
     since_ms = box.heard_at_ms + every_ms + grace_ms(every_ms)
-    over = (state.memory.boxes.get(number) for number in state.stowage.over(box.number))
+    upper_boxes = (state.memory.boxes.get(number) for number in state.stowage.over(box.number))
     return tuple(
-        one.number
-        for one in over
-        if one is not None
-        and one.state == "ONBOARD"
-        and one.heard_at_ms > since_ms
-        and one.tilt is None
-        and (one.shock is None or one.shock[1] < box.newest_at_ms - KINEMATIC_WINDOW_MS)
+        upper_box.number
+        for upper_box in upper_boxes
+        if upper_box is not None
+        and upper_box.state == "ONBOARD"
+        and upper_box.heard_at_ms > since_ms
+        and upper_box.tilt is None
+        and (upper_box.shock is None or upper_box.shock[1] < box.newest_at_ms - KINEMATIC_WINDOW_MS)
     )
 
 
@@ -361,8 +361,8 @@ def _discharged(state: WatchState, box: Box, decision: Decision) -> None:
     box.told = (*box.told, f"DISC {listed.id}")
     at_ms = box.heard_at_ms or box.waiting_from_ms
     more = {"place": listed.port, "call": listed.call, "listed": True, "basis": "list", "evidence": pieces(decision.evidence)}
-    made = event(state.settings.place, box.number, "DISC", at_ms, **more)
-    state.outcome.events.append(made)
+    discharge = event(state.settings.place, box.number, "DISC", at_ms, **more)
+    state.outcome.events.append(discharge)
 
 
 def refuted(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> None:

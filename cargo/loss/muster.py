@@ -71,7 +71,7 @@ def unlisted(state: WatchState) -> list[Box]:
     """Return the boxes heard aboard that are on no list, and those carried past the port of their discharge."""
     listed = state.stowage.boxes
     there = (box for number, box in sorted(state.memory.boxes.items()) if box.aboard and number not in listed)
-    return [box for box in there if not state.discharges(box.number) or any(told.startswith("X_OVERCARRIED") for told in box.told)]
+    return [box for box in there if not state.discharges(box.number) or any(reported.startswith("X_OVERCARRIED") for reported in box.told)]
 
 
 def muster_event(state: WatchState, at_ms: int, why: str, lines: Sequence[Roll] = ()) -> MadeRecord:

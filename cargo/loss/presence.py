@@ -38,10 +38,10 @@ def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
         box.aboard, box.aboard_at_ms = True, at_ms
         fresh = state.loads(box.number) or (not expected and (listed is not None or not state.memory.voyage.at_sea))
         if fresh:
-            _tell_load(state, box, expected)
+            _report_load(state, box, expected)
     sailed = state.memory.voyage.sailed_at_ms
     after = state.memory.voyage.at_sea and sailed and at_ms - sailed > OVERCARRIED_MS
-    if listed is not None and after and state.discharges(box.number) and _tell_once(box, f"X_OVERCARRIED {listed.id}"):
+    if listed is not None and after and state.discharges(box.number) and _mark_reported(box, f"X_OVERCARRIED {listed.id}"):
         state.outcome.events.append(event(state.settings.place, box.number, "X_OVERCARRIED", at_ms, place=listed.port, call=listed.call))
         state.recount(at_ms)
 
@@ -110,16 +110,18 @@ def heard_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
     if not box.aboard:
         box.aboard, box.aboard_at_ms = True, at_ms
         off = _call_of(state, box.number, at_ms, off=True)
-        if off is not None and _tell_once(box, f"DISC {off.id}"):
+        if off is not None and _mark_reported(box, f"DISC {off.id}"):
             more = {"ship": off.ship, "call": off.call, "listed": True, "basis": "heard", "evidence": _heard_here(box, at_ms)}
             state.outcome.events.append(event(state.settings.place, box.number, "DISC", at_ms, **more))
         elif off is None:
             came = {"basis": "heard", "evidence": _heard_here(box, at_ms)}
             state.outcome.events.append(event(state.settings.place, box.number, "GTIN", at_ms, **came))
     on = _call_of(state, box.number, at_ms, off=False)
-    if on is not None and at_ms > on.departs_at_ms + LEFT_BEHIND_MS and _tell_once(box, f"X_LEFT_BEHIND {on.id}"):
-        made = event(state.settings.place, box.number, "X_LEFT_BEHIND", at_ms, ship=on.ship, call=on.call, departs_at_ms=on.departs_at_ms)
-        state.outcome.events.append(made)
+    if on is not None and at_ms > on.departs_at_ms + LEFT_BEHIND_MS and _mark_reported(box, f"X_LEFT_BEHIND {on.id}"):
+        left_behind = event(
+            state.settings.place, box.number, "X_LEFT_BEHIND", at_ms, ship=on.ship, call=on.call, departs_at_ms=on.departs_at_ms
+        )
+        state.outcome.events.append(left_behind)
 
 
 def _heard_here(box: Box, at_ms: int) -> list[dict[str, Any]]:
@@ -156,19 +158,21 @@ def _call_of(state: WatchState, number: str, at_ms: int, *, off: bool) -> LoadLi
     return min(near, key=lambda listed: (abs(listed.departs_at_ms - at_ms), listed.id)) if near else None
 
 
-def _tell_load(state: WatchState, box: Box, expected: bool) -> None:
+def _report_load(state: WatchState, box: Box, expected: bool) -> None:
     listed, voyage = state.list_here(), state.memory.voyage
-    if not _tell_once(box, f"LOAD {listed.id if listed is not None else (voyage.berth, voyage.berthed_at_ms)}"):
+    if not _mark_reported(box, f"LOAD {listed.id if listed is not None else (voyage.berth, voyage.berthed_at_ms)}"):
         return
     port = listed.port if listed is not None else voyage.berth or None
     more = {"place": port, "call": listed.call if listed else None, "listed": None if listed is None else expected}
-    made = event(state.settings.place, box.number, "LOAD", box.first_at_ms or box.heard_at_ms, slot=state.slot_text(box.number), **more)
-    state.outcome.events.append(made)
+    load_event = event(
+        state.settings.place, box.number, "LOAD", box.first_at_ms or box.heard_at_ms, slot=state.slot_text(box.number), **more
+    )
+    state.outcome.events.append(load_event)
     if not expected:
         state.recount(box.heard_at_ms)
 
 
-def _tell_once(box: Box, what: str) -> bool:
+def _mark_reported(box: Box, what: str) -> bool:
     if what in box.told:
         return False
     box.told = (*box.told, what)

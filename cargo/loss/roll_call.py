@@ -102,8 +102,8 @@ def to_call(state: WatchState) -> tuple[str, ...]:
 def _called_around(state: WatchState, number: str, listening: Sequence[str]) -> list[str]:
     """Return the box, those of its stack and next to it, and the first of those `listening` on its gateway that stand elsewhere."""
     near = state.stowage.near(number) or [number]
-    beside = set(near)
-    return [*near, *islice((other for other in listening if other not in beside), ELSEWHERE)]
+    nearby = set(near)
+    return [*near, *islice((listener for listener in listening if listener not in nearby), ELSEWHERE)]
 
 
 def _listening(state: WatchState, gateway: str) -> list[str]:
@@ -114,7 +114,7 @@ def _listening(state: WatchState, gateway: str) -> list[str]:
 
 def expect_again(state: WatchState, box: Box, at_ms: int) -> None:
     """Count messages by their arrival, if a box whose blow was heard at `at_ms` announces that it reports again at once."""
-    if tells_on(state, box):
+    if announces_next_report(state, box):
         _hear_at_once(state, at_ms)
 
 
@@ -125,7 +125,7 @@ def unanswered_at_ms(state: WatchState, box: Box, at_ms: int) -> int:
     struck = box.struck(state.memory.voyage.sailed_at_ms)
     if not struck and not _listens(box, at_ms):
         return 0
-    every_ms = box.again_ms if tells_on(state, box) else CALL_INTERVAL_MS
+    every_ms = box.again_ms if announces_next_report(state, box) else CALL_INTERVAL_MS
     patience_ms = max(CALL_STRUCK_SILENCE_MS, STRUCK_WORDS * every_ms) if struck else CALL_SILENCE_MS
     patience_ms += (state.patience(box) - INTERVALS_MISSING) * every_ms
     return _quiet_from_ms(state, box, at_ms) + patience_ms + _ahead_ms(state, box)
@@ -136,7 +136,7 @@ def _listens(box: Box, at_ms: int) -> bool:
     return at_ms < box.call_until_ms and box.answers >= ANSWERS_MIN and at_ms - box.answered_at_ms <= LISTENS_MS
 
 
-def tells_on(state: WatchState, box: Box) -> bool:
+def announces_next_report(state: WatchState, box: Box) -> bool:
     """Return whether the box was struck at sea, and its last message announces that it reports again at once."""
     return 0 < box.again_ms <= ANSWER_MS_MAX and box.struck(state.memory.voyage.sailed_at_ms)
 
@@ -180,7 +180,7 @@ def _kept_from_speaking(state: WatchState, box: Box, at_ms: int) -> bool:
 
     No later message may be pending that cancels an announcement. After a fall that may have ended aboard, its gateway must have received
     other boxes meanwhile."""
-    if tells_on(state, box):
+    if announces_next_report(state, box):
         return not state.waiting.waits(box.number, at_ms) and (not _may_lie_aboard(state, box) or _gateway_hears(state, box, at_ms))
     return _listens(box, at_ms) and _witnesses(state, box, at_ms) >= WITNESSES_MIN
 
@@ -197,20 +197,20 @@ def silent_fellows(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
     """Return the boxes around a struck box, of which no message was expected, that were struck with it and have not sent expected messages.
 
     Return none where one of them reported again, or where they are fewer than two."""
-    if box.shock is None or _spoke_on(state, box, at_ms) or tells_on(state, box) or _listens(box, at_ms):
+    if box.shock is None or _spoke_on(state, box, at_ms) or announces_next_report(state, box) or _listens(box, at_ms):
         return ()
-    found = []
+    fellows = []
     for number in state.stowage.near(box.number):
-        other = state.memory.boxes.get(number)
-        if other is None or other is box or other.shock is None or abs(other.shock[1] - box.shock[1]) > KINEMATIC_WINDOW_MS:
+        fellow = state.memory.boxes.get(number)
+        if fellow is None or fellow is box or fellow.shock is None or abs(fellow.shock[1] - box.shock[1]) > KINEMATIC_WINDOW_MS:
             continue
-        if other.state in GONE_STATES:
-            found.append(number)
-        elif _spoke_on(state, other, at_ms):
+        if fellow.state in GONE_STATES:
+            fellows.append(number)
+        elif _spoke_on(state, fellow, at_ms):
             return ()
-        elif _kept_from_speaking(state, other, at_ms) and at_ms >= unanswered_at_ms(state, other, at_ms):
-            found.append(number)
-    return tuple(found) if len(found) >= FELLOWS_MIN else ()
+        elif _kept_from_speaking(state, fellow, at_ms) and at_ms >= unanswered_at_ms(state, fellow, at_ms):
+            fellows.append(number)
+    return tuple(fellows) if len(fellows) >= FELLOWS_MIN else ()
 
 
 def _spoke_on(state: WatchState, box: Box, at_ms: int) -> bool:

@@ -41,8 +41,8 @@ def device_fault(state: WatchState, box: Box, at_ms: int, decision: Decision) ->
 
 def found(state: WatchState, box: Box, at_ms: int, evidence: Iterable[Evidence], **more: Any) -> None:
     """Write the event that the box, which was in the state `status` of `more`, is aboard."""
-    told = {"gateway": box.gateway or None, **more, "evidence": pieces(evidence)}
-    state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, **told))
+    fields = {"gateway": box.gateway or None, **more, "evidence": pieces(evidence)}
+    state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, **fields))
 
 
 def gateway_out(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:

@@ -34,8 +34,8 @@ def forget(state: WatchState, at_ms: int) -> None:
     if len(kept) < len(memory.lists):
         memory.lists = {listed.id: listed for listed in kept}
         state.restow()
-    told = {box.incident_id for box in memory.boxes.values()}
-    for id_ in [id_ for id_, incident in memory.incidents.items() if incident.last_at_ms < at_ms - PAST_MS and id_ not in told]:
+    referenced_ids = {box.incident_id for box in memory.boxes.values()}
+    for id_ in [id_ for id_, incident in memory.incidents.items() if incident.last_at_ms < at_ms - PAST_MS and id_ not in referenced_ids]:
         del memory.incidents[id_]
 
 

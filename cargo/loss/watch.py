@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from cargo.alerts.alert_log import Alert
-from cargo.alerts.alert_timestamps import tell
+from cargo.alerts.alert_timestamps import record_change
 from cargo.loss.container_state import Box, Gateway
 from cargo.loss.event_time import SOUND_MS
 from cargo.loss.incidents import correct_positions, run_on_positions
@@ -418,24 +418,26 @@ def _correct(state: WatchState, box: Box, at_ms: int, now_ms: int, signals: Mapp
     where = Where(box.number, place.ship, state.slot_text(box.number), at_sea=False, side=place.side, historical=True)
     changes = correct_reading(limits, box.rules, where, Late(at_ms, max(now_ms, at_ms), signals))
     for change in changes:
-        tell(state, change)
-    _tell_excursions(state, box.number, box.rules, max(now_ms, at_ms))
+        record_change(state, change)
+    _record_excursions(state, box.number, box.rules, max(now_ms, at_ms))
 
 
-def _tell_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: int) -> None:
+def _record_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: int) -> None:
     """Write the records of excursions that ended or are corrected. A correction is a later version of the same event."""
-    for one in rules.ended:
+    for excursion in rules.ended:
         more = {
-            "event_at_ms": one.since_ms,
-            "until_at_ms": one.until_ms,
-            "peak_c": round(one.peak_c, 2),
-            "degree_minutes": round(one.degree_minutes, 1),
-            "unmeasured_ms": one.unmeasured_ms,
-            "alert_id": one.alert_id or None,
+            "event_at_ms": excursion.since_ms,
+            "until_at_ms": excursion.until_ms,
+            "peak_c": round(excursion.peak_c, 2),
+            "degree_minutes": round(excursion.degree_minutes, 1),
+            "unmeasured_ms": excursion.unmeasured_ms,
+            "alert_id": excursion.alert_id or None,
             "updated_at_ms": now_ms,
         }
-        made = event(state.settings.place, number, "X_EXCURSION", one.first_ms, **({"retracted": True} if one.retracted else {}))
-        state.outcome.events.append(MadeRecord(number, now_ms, {**made.body, **more}))
+        excursion_event = event(
+            state.settings.place, number, "X_EXCURSION", excursion.first_ms, **({"retracted": True} if excursion.retracted else {})
+        )
+        state.outcome.events.append(MadeRecord(number, now_ms, {**excursion_event.body, **more}))
     rules.ended = ()
 
 
@@ -460,9 +462,9 @@ def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Va
     )
     changes: list[Alert] = judge_reading(limits, box.rules, where, at_ms, signals)
     for change in changes:
-        tell(state, change)
+        record_change(state, change)
     if box.rules.ended:
-        _tell_excursions(state, box.number, box.rules, max(at_ms, state.memory.settled_at_ms))
+        _record_excursions(state, box.number, box.rules, max(at_ms, state.memory.settled_at_ms))
     if historical:
         return
     for code, signal, least in BLOWS:

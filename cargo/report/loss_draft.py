@@ -62,8 +62,8 @@ class Facts:
     @property
     def span(self) -> Mapping[str, Any]:
         """`{"containers", "at_risk", "bays", "from_at_ms", "until_at_ms"}` of the incident."""
-        told: Mapping[str, Any] = self.incident.body["incident"]
-        return told
+        span: Mapping[str, Any] = self.incident.body["incident"]
+        return span
 
     @property
     def clock_doubted(self) -> bool:
@@ -97,7 +97,7 @@ def next_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecor
         return None
     if before and before[-1].state in ("draft", "edited"):
         return _again(before[-1], before[-1].head, facts, by)
-    return _anew(before, "UPDATE" if before else "INITIAL", facts, by)
+    return _new_report(before, "UPDATE" if before else "INITIAL", facts, by)
 
 
 def final_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecord:
@@ -113,14 +113,14 @@ def final_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeReco
         raise CargoError(f"report {last.id} is the FINAL one", code="report_final")
     if last.state in ("draft", "edited"):
         return _again(last, msgspec.structs.replace(last.head, kind="FINAL"), facts, by)
-    return _anew(before, "FINAL", facts, by)
+    return _new_report(before, "FINAL", facts, by)
 
 
 def _again(last: LossReport, head: Head, facts: Facts, by: str) -> MadeRecord:
     return drafted(head, fill_in(facts, last.content), facts.news(), last.revision + 1, by, facts.now_at_ms)
 
 
-def _anew(before: Sequence[LossReport], kind: Kind, facts: Facts, by: str) -> MadeRecord:
+def _new_report(before: Sequence[LossReport], kind: Kind, facts: Facts, by: str) -> MadeRecord:
     refers_to = before[-1].id if before else None
     head = Head(facts.incident_id, facts.ship, kind, len(before) + 1, refers_to)
     return drafted(head, fill_in(facts, before[-1].content if before else None), facts.news(), 0, by, facts.now_at_ms)
@@ -170,12 +170,12 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
     position: Mapping[str, Any] = body.get("position") or {}
     evidence = body.get("evidence", ())
     at_ms = position.get("at_ms") or facts.span["from_at_ms"]
-    until_ms = lost_until_ms(at_ms, ((one["family"], one["at_ms"]) for one in evidence), alert.raised_at_ms) if alert else None
+    until_ms = lost_until_ms(at_ms, ((piece["family"], piece["at_ms"]) for piece in evidence), alert.raised_at_ms) if alert else None
     bookings = facts.registry.bookings_of(number, at_ms)
     declared = () if stowed is None or stowed.dangerous is msgspec.UNSET else stowed.dangerous
-    un_numbers = {one.un_number for one in declared} | {one.un_number for one in bookings if one.un_number}
-    told_none = stowed is not None and stowed.dangerous == ()
-    dangerous: Dangerous = "YES" if un_numbers else "NO" if told_none else "UNKNOWN"
+    un_numbers = {goods.un_number for goods in declared} | {booking.un_number for booking in bookings if booking.un_number}
+    declared_none = stowed is not None and stowed.dangerous == ()
+    dangerous: Dangerous = "YES" if un_numbers else "NO" if declared_none else "UNKNOWN"
     return ReportedBox(
         container=number,
         at_ms=at_ms,
@@ -185,7 +185,7 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
         empty=None if stowed is None or stowed.empty is msgspec.UNSET else stowed.empty,
         dangerous=dangerous,
         un_numbers=tuple(sorted(un_numbers)),
-        imdg_classes=tuple(sorted({one.imdg_class for one in declared})),
+        imdg_classes=tuple(sorted({goods.imdg_class for goods in declared})),
         cargo=bookings[0].cargo if bookings else None,
         booking=bookings[0].reference if bookings else None,
         lost_at_ms=at_ms if alert else None,
@@ -195,7 +195,7 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
         longitude_deg=position.get("longitude_deg"),
         posterior=body.get("posterior"),
         status="CONFIRMED_LOST" if _counted(body) else "PROBABLE_OVERBOARD" if body.get("status") in GONE_STATES else body.get("status"),
-        evidence=tuple(one["detail"] for one in evidence),
+        evidence=tuple(piece["detail"] for piece in evidence),
     )
 
 
@@ -251,8 +251,10 @@ def _what(facts: Facts, lost: Sequence[ReportedBox], at_risk: Sequence[ReportedB
     }
     dangers = [box.dangerous for box in lost]
     danger = "YES" if "YES" in dangers else "NO" if dangers and set(dangers) == {"NO"} else "UNKNOWN"
-    beside = sorted({number for box in at_risk for number in box.un_numbers})
-    noted = "; ".join(text for text in (paper, f"among those at risk: UN {_some(beside, ', ')}" if beside else "") if text)
+    at_risk_un_numbers = sorted({number for box in at_risk for number in box.un_numbers})
+    noted = "; ".join(
+        text for text in (paper, f"among those at risk: UN {_some(at_risk_un_numbers, ', ')}" if at_risk_un_numbers else "") if text
+    )
     lines["dangerous_goods"] = Filled(danger, "UNKNOWN" if danger == "UNKNOWN" else "PAPER", noted)
     numbers = sorted({number for box in lost for number in box.un_numbers})
     none = Filled("none", "PAPER", paper) if danger == "NO" else UNKNOWN
@@ -273,14 +275,14 @@ def _some(parts: Sequence[str], between: str) -> str:
     whole = between.join(parts)
     if len(whole) <= COMPOSED_CHARS_MAX:
         return whole
-    told, length = list[str](), 0
+    shown, length = list[str](), 0
     for part in parts:
         cut = part if len(part) <= PART_CHARS_MAX else f"{part[: PART_CHARS_MAX - 1]}…"
         if (length := length + len(cut) + len(between)) > COMPOSED_CHARS_MAX:
             break
-        told.append(cut)
-    more = len(parts) - len(told)
-    return between.join([*told, f"… and {more:,} more, each next to its box"] if more else told)
+        shown.append(cut)
+    more = len(parts) - len(shown)
+    return between.join([*shown, f"… and {more:,} more, each next to its box"] if more else shown)
 
 
 def _description(boxes: Sequence[ReportedBox]) -> str:

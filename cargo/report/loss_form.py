@@ -156,7 +156,7 @@ def is_locked(name: str, filled: Filled) -> bool:
     return name in BY_NAME and BY_NAME[name].of_ship and filled.basis == "PAPER" and filled.value is not None
 
 
-def told(name: str, value: Value) -> str:
+def value_text(name: str, value: Value) -> str:
     """Return a line's value as it is written on the form: degrees and minutes for a position, `unknown` for none."""
     if value is None:
         return BASES["UNKNOWN"]

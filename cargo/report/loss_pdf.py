@@ -11,7 +11,7 @@ from fpdf import FPDF
 from fpdf.fonts import TTFFont
 
 from cargo.report.loss_report import LossReport, ReportedBox
-from cargo.report.loss_text import LAW, box_told, heading, headline, receipt_text, rows
+from cargo.report.loss_text import LAW, box_texts, heading, headline, receipt_text, rows
 from cargo.vocabulary.instants import time_text
 
 FONT, FONT_FILES = "Source Sans Pro", {"": "SourceSansPro-Regular.ttf", "B": "SourceSansPro-Bold.ttf"}
@@ -108,5 +108,5 @@ class _Page(FPDF):
         self.ln(4)
         self.set_font(FONT, "B", 10)
         self.cell(text=self.drawn(f"{title} ({len(boxes)})"), new_x="LMARGIN", new_y="NEXT")
-        told = [(str(number), *box_told(box)) for number, box in enumerate(boxes, 1)]
-        self.table_of(("", "Container, as the papers have it", "When, and on what evidence"), told, (10.0, 80.0, 100.0))
+        table_rows = [(str(number), *box_texts(box)) for number, box in enumerate(boxes, 1)]
+        self.table_of(("", "Container, as the papers have it", "When, and on what evidence"), table_rows, (10.0, 80.0, 100.0))

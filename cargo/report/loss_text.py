@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from cargo.report.loss_form import BASES, DRIFTING, LINES, LOSS, UNKNOWN, told
+from cargo.report.loss_form import BASES, DRIFTING, LINES, LOSS, UNKNOWN, value_text
 from cargo.report.loss_report import LossReport, ReportedBox, Sending, receipt_of
 from cargo.vocabulary.instants import DOUBTED, time_text
 from cargo.vocabulary.slots import slot_text
@@ -54,10 +54,10 @@ def rows(report: LossReport) -> Iterator[tuple[str, str, str]]:
         filled = report.content.lines.get(line.name, UNKNOWN)
         basis = BASES[filled.basis] if filled.value is not None else ""
         source = ": ".join(part for part in (basis, filled.source) if part)
-        yield f"{line.title}{' (voluntary)' if line.voluntary else ''}", told(line.name, filled.value), source
+        yield f"{line.title}{' (voluntary)' if line.voluntary else ''}", value_text(line.name, filled.value), source
 
 
-def box_told(box: ReportedBox) -> tuple[str, str]:
+def box_texts(box: ReportedBox) -> tuple[str, str]:
     """Return two texts for one box: its description and place; and when and where it was lost, on what evidence."""
     empty = "empty or laden unknown" if box.empty is None else "empty" if box.empty else "laden"
     danger = {"YES": f"dangerous goods UN {', '.join(box.un_numbers)}", "NO": "no dangerous goods", "UNKNOWN": "dangerous goods unknown"}
@@ -99,7 +99,7 @@ def _boxes(report: LossReport) -> Iterator[str]:
         if boxes:
             yield from ("", f"{title} ({len(boxes)})")
         for number, box in enumerate(boxes, 1):
-            what, how = box_told(box)
+            what, how = box_texts(box)
             yield from _wrapped(f"{number:>3}. {what}")
             if how:
                 yield from _wrapped(f"     {how}")

@@ -15,10 +15,10 @@ from cargo.loss.watch_outcome import digest
 from cargo.report.loss_form import position_text
 from cargo.report.loss_report import LossReport, ReportedBox
 from cargo.vocabulary.instants import DOUBTED, window_text
-from cargo.vocabulary.registry_entries import Ship, ToldFrom
+from cargo.vocabulary.registry_entries import NoticeStage, Ship
 from cargo.vocabulary.registry_fold import Registry
 
-TOLD_FROM: Mapping[ToldFrom, frozenset[str]] = {
+NOTICE_STATES: Mapping[NoticeStage, frozenset[str]] = {
     "drafted": frozenset({"draft", "edited", "approved", "sent"}),
     "approved": frozenset({"approved", "sent"}),
     "sent": frozenset({"sent"}),
@@ -63,21 +63,21 @@ class Notice(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """Return the notice as plain JSON, with `text`: the notice for people."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
-        return {**told, "text": notice_text(self)}
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return {**fields, "text": notice_text(self)}
 
 
-def notices(reports: Iterable[LossReport], registry: Registry, told_from: ToldFrom) -> list[Notice]:
+def notices(reports: Iterable[LossReport], registry: Registry, stage: NoticeStage) -> list[Notice]:
     """Return the notices to every owner concerned, by id: of each incident's last report that the carrier's policy shows to owners.
 
     The owner is the shipper of the booking whose span covers the box at the time, as in `Registry.may_see`."""
     last: dict[str, LossReport] = {}
     for report in reports:
         known = last.get(report.head.incident_id)
-        if report.state in TOLD_FROM[told_from] and (known is None or known.head.number < report.head.number):
+        if report.state in NOTICE_STATES[stage] and (known is None or known.head.number < report.head.number):
             last[report.head.incident_id] = report
-    made = [notice for report in last.values() for notice in _of_report(report, registry)]
-    return sorted(made, key=lambda notice: notice.notice_id)
+    all_notices = [notice for report in last.values() for notice in _of_report(report, registry)]
+    return sorted(all_notices, key=lambda notice: notice.notice_id)
 
 
 def notice_text(notice: Notice) -> str:

@@ -136,16 +136,16 @@ def marked_reported(alerts: Iterable[AlertStanding], report: LossReport, by: str
     already, found, or not in the report stays as it is; of an incident all boxes must be in the report. Each change is later than what it
     changes, whatever `at_ms` (UTC ms) says.
     """
-    told, final = {box.container for box in report.content.lost}, report.head.kind == "FINAL"
+    reported_boxes, final = {box.container for box in report.content.lost}, report.head.kind == "FINAL"
     status: State = "REPORTED_FINAL" if final else "REPORTED_INITIAL"
     word: Word = "finally_reported" if final else "reported"
     why = f"{WORDS[word]}, says {by}: {report.id}"
     proof = {"family": "person", "signal": word, "weight": 0.0, "detail": why, "at_ms": at_ms}
-    made = []
-    for one in alerts:
-        body, whole = one.body, one.body["rule"] == "incident"
-        boxes = set(body["incident"]["containers"]) if whole else {one.topic}
-        if one.closed or not boxes or not boxes <= told or body["status"] in ("REPORTED_FINAL", status):
+    changes = []
+    for alert in alerts:
+        body, whole = alert.body, alert.body["rule"] == "incident"
+        boxes = set(body["incident"]["containers"]) if whole else {alert.topic}
+        if alert.closed or not boxes or not boxes <= reported_boxes or body["status"] in ("REPORTED_FINAL", status):
             continue
         title = body["title"].removesuffix(REPORTED_WORDS["REPORTED_INITIAL"]) + REPORTED_WORDS[status]
         when = max(at_ms, body["at_ms"] + 1)
@@ -153,5 +153,5 @@ def marked_reported(alerts: Iterable[AlertStanding], report: LossReport, by: str
         news = {"state": "cleared" if final else "updated", "status": status, "title": title, "evidence": evidence, "by": by, "at_ms": when}
         if whole and final:
             news["detail"] = f"{body['detail']}{closed_text(at_ms, why)}"
-        made.append(MadeRecord(one.topic, when, {**body, **news}))
-    return made
+        changes.append(MadeRecord(alert.topic, when, {**body, **news}))
+    return changes

@@ -38,10 +38,10 @@ def drift_line(track: Readings, air: Readings, since_at_ms: int, until_at_ms: in
     how to compute it. The same readings give the same line.
 
     It includes no current: none is measured. It takes a few tenths of a second."""
-    fixes = [TrackPoint(at_ms, *_both(said, WHERE)) for at_ms, said in track if is_position(*_both(said, WHERE))]
+    fixes = [TrackPoint(at_ms, *_both(signals, WHERE)) for at_ms, signals in track if is_position(*_both(signals, WHERE))]
     segment = segment_along(fixes, since_at_ms, max(since_at_ms, until_at_ms))
-    lately = ((at_ms, *_both(said, WIND)) for at_ms, said in air if until_at_ms - WIND_WITHIN_MS <= at_ms <= until_at_ms)
-    winds = [one for one in lately if one[1] >= 0 and abs(one[2]) <= 360]
+    lately = ((at_ms, *_both(signals, WIND)) for at_ms, signals in air if until_at_ms - WIND_WITHIN_MS <= at_ms <= until_at_ms)
+    winds = [wind for wind in lately if wind[1] >= 0 and abs(wind[2]) <= 360]
     if segment is None or not winds:
         lacks = "no position of the ship" if segment is None else "no wind"
         return Filled(None, "UNKNOWN", f"{lacks} is known from around then: {BY_HAND}")
@@ -50,7 +50,7 @@ def drift_line(track: Readings, air: Readings, since_at_ms: int, until_at_ms: in
         f"leeway drift from the ship's track, in the wind of its sensors at {time_text(at_ms)}, {speed_ms:.1f} m/s from {from_deg:.0f}°, "
         f"without a current; not for navigation; with those of a forecast: {BY_HAND}"
     )
-    return Filled(_told(segment, Forecast([Weather(segment.start.at_ms, speed_ms, from_deg)]), HOURS), "RECKONED", source)
+    return Filled(_drift_text(segment, Forecast([Weather(segment.start.at_ms, speed_ms, from_deg)]), HOURS), "RECKONED", source)
 
 
 def drift_by_hand(content: Content, forecast: Forecast, hours: int) -> str:
@@ -64,22 +64,25 @@ def drift_by_hand(content: Content, forecast: Forecast, hours: int) -> str:
     work.
     """
     segment = _segment(content)
-    ends_at_ms, told = segment.end.at_ms + hours * HOUR_MS, forecast.weather
-    if len(told) == 1:
-        current = f"a current of {told[0].current_speed_ms:.1f} m/s to {told[0].current_towards_deg:.0f}°"
-        by = f"a wind of {told[0].wind_speed_ms:.1f} m/s from {told[0].wind_from_deg:.0f}° and "
-        by += current if told[0].current_speed_ms else "no current"
+    ends_at_ms, weather = segment.end.at_ms + hours * HOUR_MS, forecast.weather
+    if len(weather) == 1:
+        current = f"a current of {weather[0].current_speed_ms:.1f} m/s to {weather[0].current_towards_deg:.0f}°"
+        by = f"a wind of {weather[0].wind_speed_ms:.1f} m/s from {weather[0].wind_from_deg:.0f}° and "
+        by += current if weather[0].current_speed_ms else "no current"
     else:
-        first, last = told[0].at_ms, told[-1].at_ms
+        first, last = weather[0].at_ms, weather[-1].at_ms
         by = f"wind and current of a forecast of {time_text(first)} to {time_text(last)}"
         if last < segment.start.at_ms or ends_at_ms < first:
             drifts = f"{time_text(segment.start.at_ms)} to {time_text(ends_at_ms)}"
             raise CargoError(
                 f"that is {by}, and they drift from {drifts}: give the forecast of that time, or a wind", code="forecast_time_wrong"
             )
-        silent = [f"{time_text(one)} to {time_text(two)}" for one, two in forecast.unknown(segment.start.at_ms, ends_at_ms, APART_MS_MAX)]
+        silent = [
+            f"{time_text(begin_ms)} to {time_text(end_ms)}"
+            for begin_ms, end_ms in forecast.unknown(segment.start.at_ms, ends_at_ms, APART_MS_MAX)
+        ]
         by += f", which says nothing of {', '.join(silent)}" if silent else ""
-    return f"{_told(segment, forecast, hours)}; leeway drift in {by}; not for navigation"
+    return f"{_drift_text(segment, forecast, hours)}; leeway drift in {by}; not for navigation"
 
 
 def _segment(content: Content) -> LossSegment:
@@ -109,15 +112,17 @@ def _both(said: Mapping[str, Any], names: tuple[str, str]) -> tuple[float, float
     return one, other
 
 
-def _told(segment: LossSegment, forecast: Forecast, hours: int) -> str:
+def _drift_text(segment: LossSegment, forecast: Forecast, hours: int) -> str:
     """Return the size and the middle of each class's 95 % area at the end."""
     drawn = search_area(Search(segment, forecast, hours, PARTICLES))
-    ends = [one for one in drawn["features"] if one["properties"].get("hours") == hours]
-    areas = {one["properties"]["class"]: one["properties"] for one in ends if one["properties"].get("share") == max(SHARES)}
+    ends = [feature for feature in drawn["features"] if feature["properties"].get("hours") == hours]
+    areas = {feature["properties"]["class"]: feature["properties"] for feature in ends if feature["properties"].get("share") == max(SHARES)}
     parts = []
-    for one in (one for one in ends if one["properties"]["what"] == "particles"):
-        told = areas[one["properties"]["class"]]
-        parts.append(f"{told['told']}: 95 % within {told['area_nm2']:,.0f} nm² about {_middle(one['geometry']['coordinates'])}")
+    for feature in (feature for feature in ends if feature["properties"]["what"] == "particles"):
+        properties = areas[feature["properties"]["class"]]
+        parts.append(
+            f"{properties['told']}: 95 % within {properties['area_nm2']:,.0f} nm² about {_middle(feature['geometry']['coordinates'])}"
+        )
     return f"at {time_text(segment.end.at_ms + hours * HOUR_MS)} ({hours} h later): {'; '.join(parts)}"
 
 

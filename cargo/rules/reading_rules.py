@@ -23,17 +23,17 @@ def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, 
 
     A repeat changes nothing."""
     changes: list[Alert] = []
-    told = memory.episodes
+    episodes = memory.episodes
     if "power_on" in signals:
         memory.power_on = bool(signals["power_on"])
         off = where.laden and not memory.power_on
-        if off or "power_off" in told:
+        if off or "power_off" in episodes:
             changes += _switch(limits, memory, where, at_ms, _Switch("power_off", off, limits.power_off_ms, "power off"))
     if where.laden and not TEMPERATURE.isdisjoint(signals):
         changes += judge_temperature(limits, memory, where, at_ms, signals)
     if "setpoint_c" in signals and where.booked_c is not None:
         wrong = where.laden and abs(float(signals["setpoint_c"]) - where.booked_c) > limits.setpoint_within_c
-        if wrong or "setpoint" in told:
+        if wrong or "setpoint" in episodes:
             set_c = float(signals["setpoint_c"])
             words = f"set to {set_c:.1f} °C, booked at {where.booked_c:.1f} °C"
             figure = _outside(set_c, where.booked_c - limits.setpoint_within_c, where.booked_c + limits.setpoint_within_c, "°C")
@@ -41,7 +41,7 @@ def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, 
     if "humidity_pct" in signals:
         low, high = limits.humidity_pct
         damp = where.laden and not low <= float(signals["humidity_pct"]) <= high
-        if damp or "humidity" in told:
+        if damp or "humidity" in episodes:
             words = f"humidity out of {low:.0f} to {high:.0f} %"
             figure = _outside(float(signals["humidity_pct"]), low, high, "%")
             changes += _switch(limits, memory, where, at_ms, _Switch("humidity", damp, limits.humidity_lasts_ms, words, figure))
@@ -49,9 +49,9 @@ def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, 
         changes += _switch(limits, memory, where, at_ms, _Switch("tilt", where.tilted, limits.tilt_lasts_ms, "lies tilted"))
     if "door_open" in signals:
         opened = bool(signals["door_open"]) and where.at_sea
-        if opened or "door_open" in told:
+        if opened or "door_open" in episodes:
             changes += _switch(limits, memory, where, at_ms, _Switch("door_open", opened, limits.door_open_ms, "door open at sea"))
-    if "shock_g" in signals or "shock" in told:
+    if "shock_g" in signals or "shock" in episodes:
         changes += _shock(limits, memory, where, at_ms, float(signals.get("shock_g", 0.0)))
     return changes
 

@@ -6,7 +6,7 @@ None begins in port, while its gateway is out, or while no node could receive it
 from __future__ import annotations
 
 from cargo.alerts.alert_log import Alert, AlertState, Severity, alert_id
-from cargo.alerts.alert_timestamps import tell
+from cargo.alerts.alert_timestamps import record_change
 from cargo.loss.container_state import Box
 from cargo.loss.loss_classifier import INTERVALS_MISSING, Evidence
 from cargo.loss.watch_state import WatchState
@@ -29,13 +29,13 @@ def note_silence(state: WatchState, box: Box, at_ms: int) -> None:
         "late": state.missed_at_ms(box, at_ms, limits.late_intervals + more),
         "silent": state.missed_at_ms(box, at_ms, max(limits.silent_intervals, limits.late_intervals + 1) + more),
     }
-    told = box.rules.episodes.keys() & due.keys()
-    if at_ms >= due["silent"] and "silent" not in told:
+    raised_rules = box.rules.episodes.keys() & due.keys()
+    if at_ms >= due["silent"] and "silent" not in raised_rules:
         end_silence(state, box, at_ms, "silent now")
         _raise(state, box, at_ms, "silent")
-    elif due["late"] <= at_ms < due["silent"] and not told:
+    elif due["late"] <= at_ms < due["silent"] and not raised_rules:
         _raise(state, box, at_ms, "late")
-    ahead = [due_ms for rule, due_ms in due.items() if due_ms > at_ms and rule not in told]
+    ahead = [due_ms for rule, due_ms in due.items() if due_ms > at_ms and rule not in raised_rules]
     if ahead:
         state.wake(box, min(ahead))
 
@@ -45,7 +45,7 @@ def end_silence(state: WatchState, box: Box, at_ms: int, why: str) -> None:
     for rule in box.rules.episodes.keys() & SEVERITIES.keys():
         episode = box.rules.episodes.pop(rule)
         proof = Evidence("presence", "silence", 0.0, why, episode.since_ms)
-        tell(state, _alert(state, box, episode, rule, "cleared", at_ms, proof))
+        record_change(state, _alert(state, box, episode, rule, "cleared", at_ms, proof))
 
 
 def end_switches(state: WatchState, box: Box, at_ms: int, why: str) -> None:
@@ -55,7 +55,7 @@ def end_switches(state: WatchState, box: Box, at_ms: int, why: str) -> None:
     for rule in sorted(box.rules.episodes.keys() - SEVERITIES.keys() - {TEMPERATURE}):
         episode = box.rules.episodes.pop(rule)
         if episode.raised_at_ms:
-            tell(state, _alert(state, box, episode, rule, "cleared", at_ms, Evidence(rule, rule, 0.0, why, episode.since_ms)))
+            record_change(state, _alert(state, box, episode, rule, "cleared", at_ms, Evidence(rule, rule, 0.0, why, episode.since_ms)))
 
 
 def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
@@ -64,7 +64,7 @@ def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
     id_ = alert_id(state.settings.place.side, rule, box.number, proof)
     episode = Episode(since_ms=since_ms, raised_at_ms=at_ms, alert_id=id_)
     box.rules.episodes[rule] = episode
-    tell(state, _alert(state, box, episode, rule, "raised", at_ms, proof))
+    record_change(state, _alert(state, box, episode, rule, "raised", at_ms, proof))
 
 
 def _heard(state: WatchState, box: Box, at_ms: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cargo.alerts.alert_log import Alert, AlertState, alert_id
-from cargo.alerts.alert_timestamps import tell
+from cargo.alerts.alert_timestamps import record_change
 from cargo.loss.container_state import Box
 from cargo.loss.loss_classifier import Evidence, Witness
 from cargo.loss.watch_outcome import event
@@ -18,7 +18,7 @@ def stack_down(state: WatchState, box: Box, at_ms: int) -> None:
     lying = box.tilt is not None and box.tilt[1] - box.tilt_from_ms >= COLLAPSE_MS
     if lying and box.state != "COLLAPSED_ON_BOARD" and state.memory.voyage.at_sea:
         box.state = "COLLAPSED_ON_BOARD"
-        tell_collapse(state, box, at_ms, "raised")
+        report_collapse(state, box, at_ms, "raised")
         tilt = round(box.tilt[0], 1) if box.tilt is not None else 0.0
         state.outcome.events.append(event(state.settings.place, box.number, "X_TILT", box.tilt_from_ms, tilt_deg=tilt))
         state.recount(at_ms)
@@ -28,12 +28,12 @@ def stack_down(state: WatchState, box: Box, at_ms: int) -> None:
 
 def stands_again(state: WatchState, box: Box, at_ms: int) -> None:
     """Clear the alert of a collapsed box: it stands upright, or the ship sails again from a port where it was put right."""
-    tell_collapse(state, box, at_ms, "cleared")
+    report_collapse(state, box, at_ms, "cleared")
     box.state, box.alert_id = "ONBOARD", ""
     state.recount(at_ms)
 
 
-def tell_collapse(state: WatchState, box: Box, at_ms: int, change: AlertState, witness: Witness | None = None) -> None:
+def report_collapse(state: WatchState, box: Box, at_ms: int, change: AlertState, witness: Witness | None = None) -> None:
     """Report the alert of rule `stack_down` for this box: from its tilt, or from a witness."""
     tilt = box.tilt[0] if box.tilt is not None else 0.0
     detail = f"lies tilted {tilt:.0f}° and still speaks" if change == "raised" else "stands upright again"
@@ -55,4 +55,4 @@ def tell_collapse(state: WatchState, box: Box, at_ms: int, change: AlertState, w
         evidence=(proof,),
         by=witness.by if witness else None,
     )
-    tell(state, alert)
+    record_change(state, alert)

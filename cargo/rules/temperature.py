@@ -21,7 +21,7 @@ from cargo.rules.episodes import Episode, Excursion, Limits, RuleMemory, Text, W
 from cargo.vocabulary.durations import duration_text
 
 TRACK_MAX = 48
-TOLD_MAX = 8
+REPORTED_MAX = 8
 REPEATS_MAX = 4
 """Maximum number of samples of one instant that are distinguished."""
 TEMPERATURE = frozenset({"setpoint_c", "supply_c", "return_c", "defrosting"})
@@ -154,20 +154,20 @@ def _again(limits: Limits, memory: RuleMemory, where: Where, now_ms: int) -> lis
     for at_ms, beyond in unpacked(memory.samples):
         episode, over = fold(limits, episode, at_ms, beyond)
         closed += [over] if over else []
-    told = memory.episodes.pop(RULE, None)
-    ended = told.alert_id if told is not None and episode is None else ""
+    reported = memory.episodes.pop(RULE, None)
+    ended = reported.alert_id if reported is not None and episode is None else ""
     changes = _corrected(memory, closed, ended, where, now_ms)
     if episode is not None:
         memory.episodes[RULE] = episode
-    if told is None or not told.raised_at_ms:
+    if reported is None or not reported.raised_at_ms:
         return changes
     if episode is not None:
-        episode.raised_at_ms, episode.alert_id = told.raised_at_ms, told.alert_id
-        if (episode.since_ms, _summary(episode)) != (told.since_ms, _summary(told)):
+        episode.raised_at_ms, episode.alert_id = reported.raised_at_ms, reported.alert_id
+        if (episode.since_ms, _summary(episode)) != (reported.since_ms, _summary(reported)):
             change = _change(episode, "updated", where, now_ms, f"{CORRECTED}{_summary(episode)}")
             changes.append(replace(change, figure=_figure(limits, memory.setpoint_c, episode)))
-    elif all(one.alert_id != told.alert_id for one in closed):
-        changes += _was_none(told, where, now_ms)
+    elif all(ended_episode.alert_id != reported.alert_id for ended_episode in closed):
+        changes += _was_none(reported, where, now_ms)
     return changes
 
 
@@ -176,29 +176,29 @@ def _corrected(memory: RuleMemory, closed: Sequence[Episode], alert: str, where:
 
     `alert`: the alert that was open, if none is any more."""
     changes: list[Alert] = []
-    known, told, ended = memory.told, [], []
+    known, records, ended = memory.told, [], []
     oldest = first(memory.samples)
     first_ms = oldest[0] if oldest else now_ms
-    for one in closed:
-        meets = [old for old in known if old.since_ms <= one.back_ms and one.since_ms <= old.until_ms]
+    for excursion in closed:
+        meets = [old for old in known if old.since_ms <= excursion.back_ms and excursion.since_ms <= old.until_ms]
         old = meets[0] if meets else None
         known = tuple(kept for kept in known if kept is not old)
-        one.alert_id = old.alert_id if old else alert
-        record = _record(one, old.first_ms if old else one.since_ms)
-        told.append(record)
+        excursion.alert_id = old.alert_id if old else alert
+        record = _record(excursion, old.first_ms if old else excursion.since_ms)
+        records.append(record)
         if record != old:
             ended.append(record)
-        if one.alert_id and record != old:
-            changes.append(_change(one, "cleared", where, now_ms, f"{CORRECTED}{_ended(one)}"))
+        if excursion.alert_id and record != old:
+            changes.append(_change(excursion, "cleared", where, now_ms, f"{CORRECTED}{_ended(excursion)}"))
     for old in known:
         if old.until_ms < first_ms:
-            told.append(old)
+            records.append(old)
         else:
             ended.append(msgspec.structs.replace(old, retracted=True))
-            if old.alert_id and all(one.alert_id != old.alert_id for one in closed):
+            if old.alert_id and all(excursion.alert_id != old.alert_id for excursion in closed):
                 was = Episode(since_ms=old.since_ms, raised_at_ms=now_ms, alert_id=old.alert_id)
                 changes += _was_none(was, where, now_ms)
-    memory.told = tuple(sorted(told, key=lambda one: one.since_ms)[-TOLD_MAX:])
+    memory.told = tuple(sorted(records, key=lambda excursion: excursion.since_ms)[-REPORTED_MAX:])
     memory.ended = (*memory.ended, *ended)
     return changes
 
@@ -206,7 +206,7 @@ def _corrected(memory: RuleMemory, closed: Sequence[Episode], alert: str, where:
 def _over(limits: Limits, memory: RuleMemory, closed: Episode, where: Where, at_ms: int) -> list[Alert]:
     """Return the alert cleared for an excursion that ended, if one was raised, and store its record."""
     record = _record(closed, closed.since_ms)
-    memory.told = (*memory.told[1 - TOLD_MAX :], record)
+    memory.told = (*memory.told[1 - REPORTED_MAX :], record)
     memory.ended = (*memory.ended, record)
     if not closed.raised_at_ms:
         return []

@@ -42,7 +42,7 @@ class Leeway:
     """One class of drifting objects: downwind and crosswind slope (%), offset (cm/s) and standard deviation of ε (cm/s)."""
 
     name: str
-    told: str
+    description: str
     downwind: tuple[float, float, float]
     crosswind: tuple[float, float, float]
 

@@ -114,8 +114,8 @@ def _csv_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
     heading = reader.fieldnames or ()
     missing = [name for name in _NEEDED if name not in heading]
     if rows and missing:
-        told = f"the forecast's first line names no {' and no '.join(missing)}, but {', '.join(heading)[:HEADING_CHARS_MAX]!r}"
-        raise BadEntry(told, hint=f"its columns are {', '.join(FIELDS)}, with commas between them", code="forecast_columns")
+        message = f"the forecast's first line names no {' and no '.join(missing)}, but {', '.join(heading)[:HEADING_CHARS_MAX]!r}"
+        raise BadEntry(message, hint=f"its columns are {', '.join(FIELDS)}, with commas between them", code="forecast_columns")
     if twice := [name for name in FIELDS if heading.count(name) > 1]:
         raise BadEntry(
             f"the forecast's first line names {' and '.join(twice)} twice", hint="take one of the columns out", code="forecast_columns"

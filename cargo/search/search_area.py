@@ -61,14 +61,14 @@ def _hulls(cloud: Cloud, hours: int) -> Iterable[Fields]:
     for share in sorted(SHARES, reverse=True):
         hull = convex_hull(flat[order[: math.ceil(share * len(flat))]])
         ring = [[middle[0] + east / 60 / shrink, middle[1] + north / 60] for east, north in hull.tolist()]
-        told = {"class": cloud.leeway.name, "told": cloud.leeway.told, "share": share, "hours": hours, "at_ms": cloud.at_ms}
-        yield _feature(_polygon(ring), what="hull", **told, area_nm2=round(area(hull), 1), note=NOTE)
+        properties = {"class": cloud.leeway.name, "told": cloud.leeway.description, "share": share, "hours": hours, "at_ms": cloud.at_ms}
+        yield _feature(_polygon(ring), what="hull", **properties, area_nm2=round(area(hull), 1), note=NOTE)
 
 
 def _particles(cloud: Cloud, hours: int) -> Fields:
     spots = [[_rounded(wrapped_deg(east)), _rounded(north)] for east, north in zip(cloud.longitude_deg, cloud.latitude_deg, strict=True)]
-    told = {"class": cloud.leeway.name, "told": cloud.leeway.told, "hours": hours, "at_ms": cloud.at_ms}
-    return _feature({"type": "MultiPoint", "coordinates": spots}, what="particles", **told)
+    properties = {"class": cloud.leeway.name, "told": cloud.leeway.description, "hours": hours, "at_ms": cloud.at_ms}
+    return _feature({"type": "MultiPoint", "coordinates": spots}, what="particles", **properties)
 
 
 def _plane(cloud: Cloud) -> tuple[tuple[float, float], float]:

@@ -27,7 +27,7 @@ Said = tuple[str, Mapping[str, Any]]
 Verdict = Literal["same", "different", "untold", "unfounded"]
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ReportedEpisode(msgspec.Struct, frozen=True, kw_only=True):
     """One episode as reported: the reporter (IMO number or UN/LOCODE), topic, rule, begin and end (UTC ms; None: not over).
 
     `alert_id` None: no alarm was raised. `peak_c` (from the setpoint), `degree_minutes`, `unmeasured_ms`: of a temperature that is over."""
@@ -46,22 +46,22 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """One episode in both accounts, and their differences (`Told`'s fields).
+    """One episode in both accounts, and their differences (`ReportedEpisode`'s fields).
 
     `same`; `different`; `untold`: the history shows it, and no alarm was raised, though it may be recorded; `unfounded`: it was reported,
     and the history does not show it."""
 
     verdict: Verdict
-    shown: Told | None
-    told: Told | None
+    shown: ReportedEpisode | None
+    told: ReportedEpisode | None
     differs: tuple[str, ...] = ()
 
     @property
-    def either(self) -> Told:
+    def either(self) -> ReportedEpisode:
         """Episode that the history shows, else the one that was reported."""
-        one = self.shown or self.told
-        assert one is not None
-        return one
+        episode = self.shown or self.told
+        assert episode is not None
+        return episode
 
 
 class _Excursion(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class _Excursion(msgspec.Struct, frozen=True):
     retracted: bool = False
 
 
-def episodes(alerts: Iterable[Said], events: Iterable[Said]) -> list[Told]:
+def episodes(alerts: Iterable[Said], events: Iterable[Said]) -> list[ReportedEpisode]:
     """Return the episodes in the records of `alerts` and `events`, as they stand, by topic and time.
 
     A retracted episode is none. Records of other rules and events, and what does not read, are skipped."""
@@ -87,17 +87,17 @@ def episodes(alerts: Iterable[Said], events: Iterable[Said]) -> list[Told]:
         alert = _alert(body)
         if alert is not None and alert.rule in RULES:
             book.learn(topic, msgspec.to_builtins(alert))
-            id_, at_ms = alert.alert_id, min((one.at_ms for one in alert.evidence), default=alert.at_ms)
+            id_, at_ms = alert.alert_id, min((piece.at_ms for piece in alert.evidence), default=alert.at_ms)
             first_at_ms[id_] = min(at_ms, first_at_ms.get(id_, at_ms))
-    recorded: dict[str | None, list[Told]] = defaultdict(list)
-    for topic, one in _excursions(events):
-        recorded[one.alert_id].append(_recorded(topic, one))
-    found = recorded.pop(None, [])
+    recorded: dict[str | None, list[ReportedEpisode]] = defaultdict(list)
+    for topic, excursion in _excursions(events):
+        recorded[excursion.alert_id].append(_recorded(topic, excursion))
+    complete = recorded.pop(None, [])
     for standing in book.alerts():
         body, id_ = standing.body, str(standing.body["alert_id"])
         since_at_ms = body["evidence"][0]["at_ms"] if body["rule"] == TEMPERATURE and body["evidence"] else first_at_ms[id_]
         over = standing.closed
-        alone = Told(
+        alone = ReportedEpisode(
             side=id_.rpartition("-")[0],
             topic=standing.topic,
             rule=body["rule"],
@@ -109,31 +109,33 @@ def episodes(alerts: Iterable[Said], events: Iterable[Said]) -> list[Told]:
         )
         if body["state"] != "retracted":
             records = recorded.get(id_, []) if over else []
-            found += [msgspec.structs.replace(one, raised_at_ms=alone.raised_at_ms, detail=alone.detail) for one in records] or [alone]
-    return sorted(found, key=_begun)
+            complete += [msgspec.structs.replace(record, raised_at_ms=alone.raised_at_ms, detail=alone.detail) for record in records] or [
+                alone
+            ]
+    return sorted(complete, key=_begun)
 
 
-def compare(shown: Iterable[Told], told: Iterable[Told]) -> list[Compared]:
+def compare(shown: Iterable[ReportedEpisode], reported: Iterable[ReportedEpisode]) -> list[Compared]:
     """Return each episode of either account once, together with its match in the other account.
 
     The match has the same alert, else the same box, rule and side and an overlapping time."""
-    own: dict[Told, Told] = {}
-    wanted, left = sorted(shown, key=_begun), sorted(told, key=_begun)
+    own: dict[ReportedEpisode, ReportedEpisode] = {}
+    wanted, left = sorted(shown, key=_begun), sorted(reported, key=_begun)
     for name, is_own in ((_alert_of, _alarmed), (_kind_of, _overlapping)):
-        others: dict[object, list[Told]] = defaultdict(list)
-        for one in left:
-            others[name(one)].append(one)
-        for one in wanted:
-            found = next((other for other in others.get(name(one), ()) if is_own(one, other)), None)
-            if found is not None:
-                own[one] = found
-                others[name(one)].remove(found)
-        wanted = [one for one in wanted if one not in own]
-        left = [one for rest in others.values() for one in rest]
-    compared = [_compared(one, other) for one, other in own.items()]
-    compared += [Compared(verdict="untold", shown=one, told=None) for one in wanted]
-    compared += [Compared(verdict="unfounded", shown=None, told=one) for one in left]
-    return sorted(compared, key=lambda one: _begun(one.either))
+        others: dict[object, list[ReportedEpisode]] = defaultdict(list)
+        for episode in left:
+            others[name(episode)].append(episode)
+        for episode in wanted:
+            match = next((other for other in others.get(name(episode), ()) if is_own(episode, other)), None)
+            if match is not None:
+                own[episode] = match
+                others[name(episode)].remove(match)
+        wanted = [episode for episode in wanted if episode not in own]
+        left = [episode for rest in others.values() for episode in rest]
+    compared = [_compared(episode, match) for episode, match in own.items()]
+    compared += [Compared(verdict="untold", shown=episode, told=None) for episode in wanted]
+    compared += [Compared(verdict="unfounded", shown=None, told=episode) for episode in left]
+    return sorted(compared, key=lambda comparison: _begun(comparison.either))
 
 
 def _alert(body: Mapping[str, Any]) -> AlertBody | None:
@@ -158,60 +160,60 @@ def _excursions(events: Iterable[Said]) -> list[tuple[str, _Excursion]]:
     return [(topic, one) for topic, one in latest.values() if not one.retracted]
 
 
-def _recorded(topic: str, one: _Excursion) -> Told:
-    return Told(
-        side=one.ship or one.place or "",
+def _recorded(topic: str, excursion: _Excursion) -> ReportedEpisode:
+    return ReportedEpisode(
+        side=excursion.ship or excursion.place or "",
         topic=topic,
         rule=TEMPERATURE,
-        since_at_ms=one.event_at_ms,
-        until_at_ms=one.until_at_ms,
-        alert_id=one.alert_id,
-        peak_c=one.peak_c,
-        degree_minutes=one.degree_minutes,
-        unmeasured_ms=one.unmeasured_ms,
+        since_at_ms=excursion.event_at_ms,
+        until_at_ms=excursion.until_at_ms,
+        alert_id=excursion.alert_id,
+        peak_c=excursion.peak_c,
+        degree_minutes=excursion.degree_minutes,
+        unmeasured_ms=excursion.unmeasured_ms,
     )
 
 
-def _begun(one: Told) -> tuple[str, int, str, str, str]:
-    return one.topic, one.since_at_ms, one.side, one.rule, one.alert_id or ""
+def _begun(episode: ReportedEpisode) -> tuple[str, int, str, str, str]:
+    return episode.topic, episode.since_at_ms, episode.side, episode.rule, episode.alert_id or ""
 
 
-def _alert_of(one: Told) -> object:
-    return one.alert_id
+def _alert_of(episode: ReportedEpisode) -> object:
+    return episode.alert_id
 
 
-def _kind_of(one: Told) -> object:
-    return one.side, one.topic, one.rule
+def _kind_of(episode: ReportedEpisode) -> object:
+    return episode.side, episode.topic, episode.rule
 
 
-def _alarmed(one: Told, _: Told) -> bool:
-    return one.alert_id is not None
+def _alarmed(episode: ReportedEpisode, _: ReportedEpisode) -> bool:
+    return episode.alert_id is not None
 
 
-def _overlapping(one: Told, other: Told) -> bool:
-    begins = max(one.since_at_ms, other.since_at_ms)
-    ends = min((until for until in (one.until_at_ms, other.until_at_ms) if until is not None), default=begins)
+def _overlapping(episode: ReportedEpisode, other: ReportedEpisode) -> bool:
+    begins = max(episode.since_at_ms, other.since_at_ms)
+    ends = min((until for until in (episode.until_at_ms, other.until_at_ms) if until is not None), default=begins)
     return begins <= ends
 
 
-def _compared(shown: Told, told: Told) -> Compared:
-    differs = tuple(_differing(shown, told))
-    if told.alert_id is None and shown.alert_id is not None:
-        return Compared(verdict="untold", shown=shown, told=told, differs=differs)
-    return Compared(verdict="different" if differs else "same", shown=shown, told=told, differs=differs)
+def _compared(shown: ReportedEpisode, reported: ReportedEpisode) -> Compared:
+    differs = tuple(_differing(shown, reported))
+    if reported.alert_id is None and shown.alert_id is not None:
+        return Compared(verdict="untold", shown=shown, told=reported, differs=differs)
+    return Compared(verdict="different" if differs else "same", shown=shown, told=reported, differs=differs)
 
 
-def _differing(shown: Told, told: Told) -> Iterable[str]:
+def _differing(shown: ReportedEpisode, reported: ReportedEpisode) -> Iterable[str]:
     """Yield the fields that differ. A silence ends when its place receives a reading, which the readings' own times do not show."""
-    if shown.since_at_ms != told.since_at_ms:
+    if shown.since_at_ms != reported.since_at_ms:
         yield "since_at_ms"
     if shown.rule == LOSS:
         return
-    if (shown.until_at_ms is None) != (told.until_at_ms is None) or (
-        shown.rule not in SEVERITIES and shown.until_at_ms != told.until_at_ms
+    if (shown.until_at_ms is None) != (reported.until_at_ms is None) or (
+        shown.rule not in SEVERITIES and shown.until_at_ms != reported.until_at_ms
     ):
         yield "until_at_ms"
     for name in ("peak_c", "degree_minutes", "unmeasured_ms"):
-        values = getattr(shown, name), getattr(told, name)
+        values = getattr(shown, name), getattr(reported, name)
         if None not in values and values[0] != values[1]:
             yield name

@@ -112,9 +112,9 @@ class DigestFold:
             **{name: pa.array(values, pa.int64()) for name, values in whole.items()},
             **{name: column.take(pa.array(at)) for name, column in self._partly().items()},
         }
-        told = {name: column for name, column in columns.items() if name not in DIGEST_SIGNALS or column.null_count < len(at)}
-        fields = [pa.field(name, column.type, nullable=name != "topic") for name, column in told.items()]
-        return pa.RecordBatch.from_arrays(list(told.values()), schema=pa.schema(fields))
+        present_columns = {name: column for name, column in columns.items() if name not in DIGEST_SIGNALS or column.null_count < len(at)}
+        fields = [pa.field(name, column.type, nullable=name != "topic") for name, column in present_columns.items()]
+        return pa.RecordBatch.from_arrays(list(present_columns.values()), schema=pa.schema(fields))
 
     def _numbers(self, topics: pa.Array) -> Ints:
         """Return the number of each row's box; new boxes get a number, and room."""
@@ -169,9 +169,9 @@ class DigestFold:
         boxes, at_ms, values = box[known[0]], order_at_ms[known[0]], known[1][known[0]]
         by_time = np.lexsort((at_ms, boxes))
         newest = by_time[_ends(boxes[by_time])[1]]
-        told_at_ms = self._one(f"{name} at", _NEVER_MS)
-        newest = newest[at_ms[newest] >= told_at_ms[boxes[newest]]]
-        told_at_ms[boxes[newest]] = at_ms[newest]
+        last_at_ms = self._one(f"{name} at", _NEVER_MS)
+        newest = newest[at_ms[newest] >= last_at_ms[boxes[newest]]]
+        last_at_ms[boxes[newest]] = at_ms[newest]
         self._one(name, np.nan)[boxes[newest]] = values[newest]
 
     def _partly(self) -> dict[str, pa.Array]:

@@ -108,8 +108,8 @@ def heard_after_loss(container: str, lost_at_ms: int, lost_from: str, heard: Con
 
     The ship's own watch retracts a loss when it hears the box; it does not know what others hear. One loss is one alert.
     """
-    told = f"reported lost by {lost_from}, heard by {heard.heard_by} at {time_text(heard.at_ms)}: where it is this box, say so aboard"
-    return _alert("heard_after_loss", container, heard.at_ms, f"{container}: lost, and heard since", _contradiction(told, lost_at_ms))
+    detail = f"reported lost by {lost_from}, heard by {heard.heard_by} at {time_text(heard.at_ms)}: where it is this box, say so aboard"
+    return _alert("heard_after_loss", container, heard.at_ms, f"{container}: lost, and heard since", _contradiction(detail, lost_at_ms))
 
 
 def found_after_all(container: str, lost_at_ms: int, at_ms: int) -> Alert:

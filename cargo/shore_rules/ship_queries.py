@@ -139,20 +139,20 @@ _LEASED = " besides what its open link holds on lease, which is given back as it
 
 def answered(ask: Ask, found: QueryMatch, allowance: Allowance | None, at_ms: int, wall_at_ms: int) -> Answer:
     """Return the answer to `ask`, over a link of this `allowance` (None: one with neither budget nor price). `at_ms`: fleet time."""
-    told, granted, cost = _price(found, allowance), 0, _cost(found, allowance)
+    text, granted, cost = _price(found, allowance), 0, _cost(found, allowance)
     state: Literal["priced", "refused", "answered"] = "answered"
     if found.records > RECORDS_MAX:
         state = "refused"
-        told = f"{found.records:,} records are more than the {RECORDS_MAX:,} of one answer: ask for a shorter span"
+        text = f"{found.records:,} records are more than the {RECORDS_MAX:,} of one answer: ask for a shorter span"
     elif ask.spend == "nothing":
         state = "priced"
     elif allowance is not None and cost is not None and not allowance.covers(found):
         if ask.at_most is None or cost > ask.at_most:
             state = "priced"
-            told += f": {_needs(found, allowance) if ask.at_most is None else f'more than the {ask.at_most:,.4f} agreed to'}"
+            text += f": {_needs(found, allowance) if ask.at_most is None else f'more than the {ask.at_most:,.4f} agreed to'}"
         elif allowance.free_bytes is not None:
             granted = found.bytes - allowance.free_bytes + allowance.opening_bytes
-            told += f"; today's budget is raised by {granted:,} bytes for it"
+            text += f"; today's budget is raised by {granted:,} bytes for it"
     return Answer(
         ask_id=ask.ask_id,
         ship=ask.ship,
@@ -163,7 +163,7 @@ def answered(ask: Ask, found: QueryMatch, allowance: Allowance | None, at_ms: in
         records=found.records,
         sent_before=found.sent_before,
         bytes=found.bytes,
-        told=told,
+        told=text,
         link=allowance.link if allowance else None,
         cost=cost,
         free_bytes=allowance.free_bytes if allowance else None,
@@ -176,11 +176,11 @@ def _price(found: QueryMatch, allowance: Allowance | None) -> str:
     before = f" ({found.sent_before:,} were sent before, or are ashore)" if found.sent_before else ""
     if not found.records:
         return f"the ship has no records to send{before}"
-    told = f"{found.records:,} records{before}, {found.bytes:,} bytes"
+    amount = f"{found.records:,} records{before}, {found.bytes:,} bytes"
     if allowance is None:
-        return f"no cost: {told} over a link without a budget"
+        return f"no cost: {amount} over a link without a budget"
     left = "it has no budget" if allowance.free_bytes is None else f"{allowance.free_bytes:,} bytes are left today{_LEASED}"
-    return f"cost {allowance.cost(found.bytes):,.4f}: {told} over the {allowance.link} link; {left}"
+    return f"cost {allowance.cost(found.bytes):,.4f}: {amount} over the {allowance.link} link; {left}"
 
 
 def _cost(found: QueryMatch, allowance: Allowance | None) -> float | None:

@@ -34,7 +34,7 @@ NO_NUMBER = "NO-NUMBER"
 """Beginning of the identity of a box on a load list that has no number."""
 OWNERS = "owners"
 """Id of the only policy."""
-ToldFrom = Literal["drafted", "approved", "sent"]
+NoticeStage = Literal["drafted", "approved", "sent"]
 """A carrier's policy: from when on an owner is notified that its container is probably lost."""
 AtMs = Annotated[int, Meta(ge=0, le=AT_MS_MAX)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
@@ -120,7 +120,7 @@ class SizeType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A decision of the carrier (id: `owners`): from which state of a loss report on an owner sees a probable loss."""
 
-    told_from: ToldFrom
+    told_from: NoticeStage
 
 
 class Dangerous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,11 +16,11 @@ from cargo.vocabulary.registry_entries import (
     Customer,
     Entry,
     LoadList,
+    NoticeStage,
     Policy,
     Port,
     Ship,
     Story,
-    ToldFrom,
 )
 
 T = TypeVar("T", Customer, Booking, LoadList, Custody, Ship, Port, Policy, Story)
@@ -93,7 +93,7 @@ class Registry:
         return sorted(spans, key=lambda box: (box.container, box.from_at_ms))
 
     @property
-    def owners_told_from(self) -> ToldFrom:
+    def notice_stage(self) -> NoticeStage:
         """Policy of the carrier; `drafted` where the registry has none."""
         policy = self.get(Policy, OWNERS)
         return policy.told_from if policy is not None else "drafted"

@@ -78,13 +78,13 @@ class Slot:
         bays = (self.bay,) if self.bay % 2 else (self.bay - 1, self.bay + 1)
         return tuple((bay, self.row, self.tier) for bay in bays)
 
-    def stacks_beside(self) -> Iterator[StackKey]:
+    def adjacent_stacks(self) -> Iterator[StackKey]:
         """Yield its own stack and the places of those next to, before and behind it, occupied or not.
 
         Rows 01 and 02 count as neighbours: a bay with an even number of rows has no row 00."""
-        beside = {self.across - 1, self.across, self.across + 1} | ({-self.across} if abs(self.across) == 1 else set())
+        adjacent = {self.across - 1, self.across, self.across + 1} | ({-self.across} if abs(self.across) == 1 else set())
         for bay in range(self.bay - NEIGHBOUR_BAYS, self.bay + NEIGHBOUR_BAYS + 1):
-            for across in sorted(beside):
+            for across in sorted(adjacent):
                 yield (bay, across, self.on_deck)
 
     def outboard_rank(self, rows: int) -> int:

@@ -56,7 +56,7 @@ class Stowage:
             return []
         near = self._near.get(slot.stack)
         if near is None:
-            near = self._near[slot.stack] = sorted(mate for stack in slot.stacks_beside() for mate in self._stacks.get(stack, ()))
+            near = self._near[slot.stack] = sorted(mate for stack in slot.adjacent_stacks() for mate in self._stacks.get(stack, ()))
         return near
 
     def on_deck(self, number: str) -> bool | None:

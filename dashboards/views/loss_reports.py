@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from cargo.report.loss_form import BY_NAME, DRIFTING, HINTS, LINES, told
+from cargo.report.loss_form import BY_NAME, DRIFTING, HINTS, LINES, value_text
 from cargo.report.loss_report import RECIPIENTS
 from cargo.vocabulary.instants import DOUBTED
 from dashboards import markup, page_tables, texts
@@ -109,7 +109,7 @@ def _edit_form(report: Answer, key: str) -> None:
             at = options.index("COMPANY" if name == "reported_by" else value or "")
             text = st.selectbox(line.title, options, at, lambda word: word or "unknown", key=f"given-{name}-{key}")
         else:
-            known = "" if value is None else told(name, value)
+            known = "" if value is None else value_text(name, value)
             text = st.text_input(line.title, known, placeholder=HINTS.get(line.holds, "unknown"), key=f"given-{name}-{key}")
         if st.form_submit_button("Save"):
             _do(report, do="edit", given={name: text})

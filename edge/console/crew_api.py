@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from cargo.alerts.alert_log import AlertStanding, acknowledgement_told, count_alerts
+from cargo.alerts.alert_log import AlertStanding, acknowledgement_fields, count_alerts
 from cargo.alerts.crew_decisions import Word, may_say, read_said
 from cargo.loss.accounted_boxes import RECENT_MS
 from cargo.loss.muster import ACCOUNTED, Roll
@@ -250,7 +250,7 @@ def alert_told(one: AlertStanding, now_ms: int) -> dict[str, Any]:
         "count": one.count,
         "first_at_ms": one.first_at_ms,
         "last_at_ms": one.last_at_ms,
-        "acknowledgement": acknowledgement_told(one.acknowledgement),
+        "acknowledgement": acknowledgement_fields(one.acknowledgement),
     }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cargo.vocabulary.registry_entries import Booking, Entry, Policy, ToldFrom
+from cargo.vocabulary.registry_entries import Booking, Entry, NoticeStage, Policy
 
 OPEN_MS = (1 << 63) - 1
 """The end of a span that has none yet."""
@@ -53,7 +53,7 @@ class BookingRights:
         return added
 
     @property
-    def told_from(self) -> ToldFrom:
+    def told_from(self) -> NoticeStage:
         """From when on owners are told of a probable loss, by the policy learned last; `drafted` where the carrier has none."""
         value = self._policy.value if self._policy is not None else None
         return value.told_from if isinstance(value, Policy) else "drafted"

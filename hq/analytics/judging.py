@@ -29,7 +29,7 @@ from cargo.loss.reading_rows import is_topic, rows, signs_of_life
 from cargo.loss.watch import learn, step
 from cargo.loss.watch_outcome import WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
-from cargo.shore_rules.alert_comparison import EXCURSION, Compared, Said, Told, compare, episodes
+from cargo.shore_rules.alert_comparison import EXCURSION, Compared, ReportedEpisode, Said, compare, episodes
 from cargo.vocabulary.registry_entries import Booking, Entry, LoadList, Port, SizeType
 from hq.analytics.overview import REGISTRY, read_entries
 from hq.analytics.settings import AnalyticsSettings
@@ -206,7 +206,7 @@ def _entries(root: str, asked: JudgementRequest) -> list[Entry]:
     return sorted(taught, key=lambda one: (one.at_ms, one.version, one.topic))
 
 
-def _told(history: DataFrame, ends_at_ms: Mapping[str, int]) -> list[Told]:
+def _told(history: DataFrame, ends_at_ms: Mapping[str, int]) -> list[ReportedEpisode]:
     """The episodes that were told up to these times, by whose word it is."""
     of_excursion = (sf.col(STREAM) == "events") & (sf.get_json_object(BODY, "$.event") == EXCURSION)
     said = history.filter((sf.col(STREAM) == "alerts") | of_excursion).select(STREAM, TOPIC, BODY).toArrow()
@@ -221,7 +221,7 @@ def _told(history: DataFrame, ends_at_ms: Mapping[str, int]) -> list[Told]:
     return episodes(alerts, events)
 
 
-def _wanted(found: Iterable[Told], asked: JudgementRequest) -> list[Told]:
+def _wanted(found: Iterable[ReportedEpisode], asked: JudgementRequest) -> list[ReportedEpisode]:
     return [
         one
         for one in found

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from cargo.loss.loss_classifier import CONFIRMED_STATES
-from cargo.vocabulary.registry_entries import ToldFrom
+from cargo.vocabulary.registry_entries import NoticeStage
 from hq.delta_tables import HISTORY
 from streams.model.records import BODY, TOPIC, read_body
 
@@ -19,7 +19,7 @@ PROBABLE = r"PROBABLE_OVERBOARD|lost_container|heard_after_loss|\\"
 """What a JSON text has somewhere that says so: the words as they are, or escaped."""
 
 
-def without_probable(root: str, given: pa.Table, told_from: ToldFrom) -> pa.Table:
+def without_probable(root: str, given: pa.Table, told_from: NoticeStage) -> pa.Table:
     """`given` (from `owed`) but, where owners are told once a report is approved or sent, for events and alerts that say a box is probably
     lost, what takes back an alert that said no more, and that a box told as lost was heard since. What a person confirms passes, and what
     takes that back.

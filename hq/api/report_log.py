@@ -115,7 +115,7 @@ class ReportDesk:
         reports = [*self._undrafted(), *reports]
         numbers = {box.container for one in reports for box in (*one.content.lost, *one.content.at_risk, *one.content.found)}
         papers = self.registrar.papers_of(numbers, {one.head.ship for one in reports})
-        return notices(reports, papers, papers.owners_told_from)
+        return notices(reports, papers, papers.notice_stage)
 
     def _undrafted(self) -> list[LossReport]:
         """Return a draft of each incident whose alerts have news that its last report has not. These are written nowhere."""

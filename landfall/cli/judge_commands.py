@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cargo.shore_rules.alert_comparison import Compared, Told, Verdict
+from cargo.shore_rules.alert_comparison import Compared, ReportedEpisode, Verdict
 from cargo.vocabulary.trade_codes import stored_number
 from landfall.cli.list_output import UNSEEN_WIDTH
 from landfall.cli.number_format import many, minutes, printable, read_at_ms, utc
@@ -124,7 +124,7 @@ def _what(one: Compared) -> str:
     return "; ".join(said)
 
 
-def _value(told: Told, name: str) -> str:
+def _value(told: ReportedEpisode, name: str) -> str:
     value = getattr(told, name)
     if value is None:
         return "not over"

@@ -17,8 +17,8 @@ from cargo.errors import BadEntry
 from cargo.report.loss_form import LINES
 from cargo.report.loss_report import RECIPIENTS, LossReport, ReportBook, Sending, To, receipt_of
 from cargo.report.loss_text import report_text
-from cargo.report.owner_notice import TOLD_FROM, notices
-from cargo.vocabulary.registry_entries import ToldFrom, parse_entry
+from cargo.report.owner_notice import NOTICE_STATES, notices
+from cargo.vocabulary.registry_entries import NoticeStage, parse_entry
 from cargo.vocabulary.registry_fold import Registry
 from landfall.cli.log_folder import opened
 from landfall.cli.login_prompt import PasswordFile, User, basic, read_password
@@ -97,21 +97,22 @@ def export(
 def show_notices(
     folder: Folder,
     told_from: Annotated[
-        str | None, typer.Option("--told-from", help=f"Policy of the carrier ({', '.join(TOLD_FROM)}), instead of the one this node has.")
+        str | None,
+        typer.Option("--told-from", help=f"Policy of the carrier ({', '.join(NOTICE_STATES)}), instead of the one this node has."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the notice to each owner, with its own containers only, by the bookings that this node has."""
-    policy: ToldFrom | None = next((name for name in TOLD_FROM if name == told_from), None)
+    policy: NoticeStage | None = next((name for name in NOTICE_STATES if name == told_from), None)
     if told_from is not None and policy is None:
         raise Misuse(
-            f"owners are notified from {' or '.join(TOLD_FROM)}, not {told_from!r}",
+            f"owners are notified from {' or '.join(NOTICE_STATES)}, not {told_from!r}",
             hint="`landfall report notices --help`",
             code="notice_state_unknown",
         )
     with opened(folder, judged=True) as log:
         registry = _registry(log)
-        made = notices(_read(log).reports(), registry, policy or registry.owners_told_from)
+        made = notices(_read(log).reports(), registry, policy or registry.notice_stage)
     for notice in made:
         say(json.dumps(notice.to_json(), ensure_ascii=False) if as_json else notice.to_json()["text"])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cargo.shore_rules.alert_comparison import Told, compare, episodes
+from cargo.shore_rules.alert_comparison import ReportedEpisode, compare, episodes
 from tests.support.sea import HOUR_MS, START_MS, number
 
 BOX, SIDE = number(1), "9321483"
@@ -29,15 +29,15 @@ def excursion(h: int, until_h: int, version: int, name: str | None = None, **mor
     return BOX, {**body, "alert_id": None if name is None else f"{SIDE}-{name}", **more}
 
 
-def told(name: str | None, since_h: int, until_h: int | None, rule: str = "power_off", peak_c: float | None = None) -> Told:
+def told(name: str | None, since_h: int, until_h: int | None, rule: str = "power_off", peak_c: float | None = None) -> ReportedEpisode:
     """An episode."""
     until_at_ms = None if until_h is None else START_MS + until_h * HOUR_MS
-    return Told(
+    return ReportedEpisode(
         side=SIDE, topic=BOX, rule=rule, since_at_ms=START_MS + since_h * HOUR_MS, until_at_ms=until_at_ms, alert_id=name, peak_c=peak_c
     )
 
 
-def verdicts(shown: list[Told], found: list[Told]) -> list[tuple[str, tuple[str, ...]]]:
+def verdicts(shown: list[ReportedEpisode], found: list[ReportedEpisode]) -> list[tuple[str, tuple[str, ...]]]:
     """Verdict and differences of each."""
     return [(one.verdict, one.differs) for one in compare(shown, found)]
 
@@ -90,7 +90,7 @@ def test_a_temperature_that_is_over_is_as_its_latest_record_has_it() -> None:
         (told("a", 0, 6, "temperature", 5.0), told("a", 0, 6, "temperature"), "same", ()),
     ],
 )
-def test_two_accounts_of_one_episode(shown: Told, found: Told, verdict: str, differs: tuple[str, ...]) -> None:
+def test_two_accounts_of_one_episode(shown: ReportedEpisode, found: ReportedEpisode, verdict: str, differs: tuple[str, ...]) -> None:
     """By the alert's name, else by box, rule, side and an overlapping time."""
     assert verdicts([shown], [found]) == [(verdict, differs)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cargo.errors import CargoError
-from cargo.report.loss_form import read_given, told
+from cargo.report.loss_form import read_given, value_text
 from tests.support.refusals import refusal
 
 
@@ -40,9 +40,9 @@ def test_what_a_line_can_not_hold_is_refused(name: str, text: str, code: str) ->
 
 @pytest.mark.parametrize("text", ["33°54.0' S", "33 54.0S", "33-54 s", "33° 54.0′ S", "-33.9"])
 def test_a_position_is_given_as_a_bridge_writes_it(text: str) -> None:
-    """And as the report itself does: what `told` writes is read again."""
-    assert told("latitude_deg", read_given("latitude_deg", text)) == "33°54.0' S"
-    assert read_given("longitude_deg", told("longitude_deg", -151.2)) == pytest.approx(-151.2)
+    """And as the report itself does: what `value_text` writes is read again."""
+    assert value_text("latitude_deg", read_given("latitude_deg", text)) == "33°54.0' S"
+    assert read_given("longitude_deg", value_text("longitude_deg", -151.2)) == pytest.approx(-151.2)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from cargo.report.loss_form import Filled
 from cargo.report.loss_report import Content, Head, LossReport, ReportedBox, State
 from cargo.report.owner_notice import Notice, notice_text, notices
 from cargo.vocabulary.instants import DOUBTED
-from cargo.vocabulary.registry_entries import BookedContainer, Booking, Custody, Entry, Ship, ToldFrom
+from cargo.vocabulary.registry_entries import BookedContainer, Booking, Custody, Entry, NoticeStage, Ship
 from cargo.vocabulary.registry_fold import Registry
 from cargo.vocabulary.trade_codes import make_container
 from tests.support.sea import SHIP, START_MS
@@ -117,7 +117,7 @@ def test_a_notice_names_every_own_box_and_nothing_foreign(content: Content, regi
         assert {box.cargo for box in notice.boxes} == held, "the cargo its own booking says, not the report's line of all"
 
 
-SEEN: dict[ToldFrom, tuple[str, ...]] = {
+SEEN: dict[NoticeStage, tuple[str, ...]] = {
     "drafted": ("draft", "edited", "approved", "sent"),
     "approved": ("approved", "sent"),
     "sent": ("sent",),
@@ -135,7 +135,7 @@ def content() -> tuple[Content, Registry]:
 
 @pytest.mark.parametrize("told_from", SEEN)
 @pytest.mark.parametrize("state", ["draft", "edited", "approved", "sent"])
-def test_from_when_an_owner_is_told_is_the_carriers_policy(told_from: ToldFrom, state: State) -> None:
+def test_from_when_an_owner_is_told_is_the_carriers_policy(told_from: NoticeStage, state: State) -> None:
     told, registry = content()
     assert bool(notices([report(told, state)], registry, told_from)) == (state in SEEN[told_from])
 
@@ -146,7 +146,7 @@ def test_the_last_report_an_owner_may_know_counts() -> None:
     update = msgspec.structs.replace(told, lost=told.lost[:1], found=told.lost[1:])
     both = [report(told, "sent"), replace(report(update, "draft", 2))]
 
-    def became(told_from: ToldFrom) -> list[Any]:
+    def became(told_from: NoticeStage) -> list[Any]:
         return [box.became for box in notices(both, registry, told_from)[0].boxes]
 
     assert became("sent") == ["PROBABLY_LOST", "PROBABLY_LOST"]

@@ -46,13 +46,13 @@ def test_two_boxes_stand_in_each_others_way_as_bays_overlap(one: Slot, other: Sl
 
 @given(slots, slots)
 def test_neighbours_are_mutual(one: Slot, other: Slot) -> None:
-    assert (other.stack in one.stacks_beside()) == (one.stack in other.stacks_beside())
-    assert one.stack in one.stacks_beside()
+    assert (other.stack in one.adjacent_stacks()) == (one.stack in other.adjacent_stacks())
+    assert one.stack in one.adjacent_stacks()
 
 
 def test_neighbours_of_a_40_foot_stack() -> None:
     """Rows 01 and 02 are neighbours, with a row 00 between them or not; deck and hold are not."""
-    stacks = set(Slot.parse("0340282").stacks_beside())
+    stacks = set(Slot.parse("0340282").adjacent_stacks())
     assert {Slot(34, row, 84).stack for row in (0, 1, 2, 4)} <= stacks
     assert {Slot(bay, 2, 84).stack for bay in (32, 33, 35, 36)} <= stacks
     assert stacks.isdisjoint({Slot(34, 2, 2).stack, Slot(34, 6, 82).stack, Slot(34, 3, 82).stack, Slot(37, 2, 82).stack})

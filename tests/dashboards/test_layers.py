@@ -176,7 +176,7 @@ def test_the_search_area_is_drawn_for_both_classes_and_says_what_it_is_not() -> 
     found = searched()
     rows = map_marks.search_rows(found, NOW_MS)
     assert [row["share"] for row in rows] == sorted((row["share"] for row in rows), reverse=True)
-    assert {row["title"] for row in rows} == {f"Search area: {leeway.told}" for leeway in CLASSES}
+    assert {row["title"] for row in rows} == {f"Search area: {leeway.description}" for leeway in CLASSES}
     assert len(rows) > 4, "two classes, two shares, some of them on two sides of ±180"
     assert all("after 12 h" in row["told"] and "Not for navigation" in row["told"] for row in rows)
     assert all("wind 12 m/s from 200°, as the ship reported 10 min ago" in row["told"] for row in rows)

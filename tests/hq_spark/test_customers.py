@@ -13,7 +13,7 @@ import pytest
 from deltalake import write_deltalake
 
 from cargo.vocabulary.booking_overlaps import resolve_overlaps
-from cargo.vocabulary.registry_entries import Booking, Entry, ToldFrom, parse_entry
+from cargo.vocabulary.registry_entries import Booking, Entry, NoticeStage, parse_entry
 from hq.analytics.bookings import OPEN_MS, BookingRights
 from hq.analytics.customers import covered, customers_appends, newly_covered
 from hq.analytics.disclosure import disclosed
@@ -155,7 +155,7 @@ def change(state: str, status: str, at_ms: int = NOON_MS) -> Record:
     return Record(A, device_at_ms=at_ms, body={**ALERT, "rule": "lost_container", "state": state, "status": status, "at_ms": at_ms})
 
 
-def told(records: list[Record], told_from: ToldFrom, stream: str = "alerts", root: str = "/nowhere") -> list[tuple[Any, ...]]:
+def told(records: list[Record], told_from: NoticeStage, stream: str = "alerts", root: str = "/nowhere") -> list[tuple[Any, ...]]:
     """State and status of what the owner of A is given of these under that policy."""
     rights = BookingRights()
     rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS - 1_000, None)))], 0)
@@ -171,7 +171,7 @@ def test_from_when_an_owner_sees_a_probable_loss_is_the_carriers_policy() -> Non
     escaped = wide([change("raised", "PROBABLE_OVERBOARD")], "alerts")
     assert len(told(probable, "drafted")) == 3
     assert told([event], "drafted", "events") == [(None, None, "X_PROBABLE_OVERBOARD")]
-    for policy in get_args(ToldFrom)[1:]:
+    for policy in get_args(NoticeStage)[1:]:
         assert told(probable, policy) == []
         assert told([event], policy, "events") == []
         assert without_probable("/nowhere", wide([reading(A, NOON_MS, return_c=4.0)]), policy).num_rows == 1

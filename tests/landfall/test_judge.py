@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cargo.shore_rules.alert_comparison import Compared, Told
+from cargo.shore_rules.alert_comparison import Compared, ReportedEpisode
 from hq.analytics.judging import Judgement
 from landfall.cli.judge_commands import show
 from landfall.cli.main import main
@@ -24,9 +24,9 @@ token = "none"
 """
 
 
-def warm(peak_c: float, alert_id: str | None = "a") -> Told:
+def warm(peak_c: float, alert_id: str | None = "a") -> ReportedEpisode:
     """An excursion of six hours."""
-    return Told(
+    return ReportedEpisode(
         side="9321483",
         topic=number(1),
         rule="temperature",
@@ -39,7 +39,7 @@ def warm(peak_c: float, alert_id: str | None = "a") -> Told:
     )
 
 
-DARK = Told(
+DARK = ReportedEpisode(
     side="JPTYO", topic=number(2), rule="power_off", since_at_ms=START_MS, until_at_ms=None, alert_id="b", detail="off for \x1b 9 h"
 )
 

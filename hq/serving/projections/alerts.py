@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, or_, select
 
 from cargo.alerts.alert_authorization import LOSS_RULES, LOSS_STATES
 from cargo.alerts.alert_body import AlertBody
-from cargo.alerts.alert_log import CLOSED_STATES, AlertBook, AlertStanding, acknowledgement_told, count_alerts, severity_rank
+from cargo.alerts.alert_log import CLOSED_STATES, AlertBook, AlertStanding, acknowledgement_fields, count_alerts, severity_rank
 from cargo.vocabulary.registry_entries import Entry, parse_value
 from cargo.vocabulary.registry_fold import Registry
 from hq.serving import models
@@ -145,7 +145,7 @@ def _standing_row(standing: AlertStanding) -> Fields:
         "changed_at_ms": body.at_ms,
         "rank": severity_rank(body.severity),
         "reopens_at_ms": None if standing.closed else standing.reopens_at_ms,
-        "acknowledgement": acknowledgement_told(standing.acknowledgement),
+        "acknowledgement": acknowledgement_fields(standing.acknowledgement),
         "more": {
             **{name: getattr(body, name) for name in ("figure", "unit", "limit", "worse", "by", "note")},
             **{name: getattr(standing, name) for name in ("change", "count", "first_at_ms", "last_at_ms", "clock_doubted")},
