@@ -20,7 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 from landfall.system.struct_types import build_struct_types
 from landfall.transport.http_client import AppendDoor, Followed, ReadDoor
 from landfall.transport.tls import trusting
-from streams.consumers import CONSUMERS, Consumed, client_topic, skipped_told, standing_append
+from streams.consumers import CONSUMERS, Consumed, client_topic, skip_reports, standing_append
 from streams.gap_skipping_reader import ReaderStanding, newly_skipped
 from streams.log import Append
 from streams.model.errors import Corrupt, LandfallError, Misuse, RetryLater, Trimmed
@@ -233,7 +233,7 @@ class StreamFollower:
                 "a follower without a consumer's name has nothing to commit", hint="follow(stream, consumer=…)", code="consumer_missing"
             )
         name, standing = self._consumer, self.standing
-        told = skipped_told(name, self._stream, newly_skipped(self._committed.skipped, standing.skipped))
+        told = skip_reports(name, self._stream, newly_skipped(self._committed.skipped, standing.skipped))
         exceptions = [Append(EXCEPTIONS, to_batch([Record(name, body=body)])) for body in told]
         appends = [standing_append(name, self._stream, standing), *exceptions]
         self._nodes.asked(lambda doors: doors.append.append(appends))

@@ -48,12 +48,12 @@ class Consumed(msgspec.Struct, frozen=True):
     def read(cls, body: object) -> Consumed:
         """Return the parsed body of a consumer's record. Raises ValueError for a body of any other record."""
         try:
-            told = msgspec.convert(body, cls)
+            consumed = msgspec.convert(body, cls)
         except msgspec.ValidationError as problem:
             raise ValueError(str(problem)) from None
-        check_stream(told.stream)
-        told.standing()
-        return told
+        check_stream(consumed.stream)
+        consumed.standing()
+        return consumed
 
     def standing(self) -> ReaderStanding:
         """Return the standing of the consumer."""
@@ -126,7 +126,7 @@ class Consumer:
         polled = self._polled
         passed = polled.passed if polled is not None and polled.position == position else {}
         stands = standing_append(self.name, self.stream, ReaderStanding(position, skipped), times)
-        return [*effects, stands, *self._told(skipped, passed)]
+        return [*effects, stands, *self._report_appends(skipped, passed)]
 
     def committed(self, position: Position) -> None:
         """Continue `poll` from `position`. Called once the appends that `with_position` returned for it are durable."""
@@ -141,10 +141,10 @@ class Consumer:
             return self._polled.skipped
         return self._standing.skipped
 
-    def _told(self, skipped: Skipped, passed: Skipped) -> list[Append]:
+    def _report_appends(self, skipped: Skipped, passed: Skipped) -> list[Append]:
         clock, process = (self._patience.clock, self._patience.process) if self._patience else (None, "consumer")
         at_ms = clock.now_ms() if clock else None
-        bodies = skipped_told(self.name, self.stream, newly_skipped(self._standing.skipped, skipped))
+        bodies = skip_reports(self.name, self.stream, newly_skipped(self._standing.skipped, skipped))
         appends = [Append(EXCEPTIONS, to_batch([Record(process, device=self._log.node, body=body | {"at_ms": at_ms})])) for body in bodies]
         dropped = _named(self.stream, passed)
         if dropped and not self._standing.position:
@@ -156,14 +156,14 @@ class Consumer:
     def _recorded(self) -> ReaderStanding:
         standing = ReaderStanding()
         for batch in self._log.latest(CONSUMERS, self.name, self._nodes):
-            told = Consumed.read(json.loads(batch.records.column(BODY)[0].as_py()))
-            if told.stream != self.stream:
+            consumed = Consumed.read(json.loads(batch.records.column(BODY)[0].as_py()))
+            if consumed.stream != self.stream:
                 raise Misuse(
-                    f"{self.name!r} is a consumer of {told.stream!r}, not of {self.stream!r}",
+                    f"{self.name!r} is a consumer of {consumed.stream!r}, not of {self.stream!r}",
                     hint="give the new consumer another name",
                     code="consumer_of_another",
                 )
-            standing = standing.merged(told.standing())
+            standing = standing.merged(consumed.standing())
         return standing
 
 
@@ -192,14 +192,14 @@ def check_client(topic: str, body: object, known: Collection[str]) -> None:
     name = topic.removeprefix(CLIENT) if topic.startswith(CLIENT) else ""
     client_topic(name)
     try:
-        told = Consumed.read(body)
+        consumed = Consumed.read(body)
     except ValueError as problem:
         raise Misuse(f"consumer {name!r} can not stand there: {problem}", code="consumer_invalid") from problem
-    if (told.position or told.skipped) and told.stream not in known:
-        raise RetryLater(f"nothing of {told.stream!r} is here: no consumer of it can stand anywhere", code="stream_unknown")
+    if (consumed.position or consumed.skipped) and consumed.stream not in known:
+        raise RetryLater(f"nothing of {consumed.stream!r} is here: no consumer of it can stand anywhere", code="stream_unknown")
 
 
-def skipped_told(name: str, stream: str, newly: Skipped) -> list[dict[str, Any]]:
+def skip_reports(name: str, stream: str, newly: Skipped) -> list[dict[str, Any]]:
     """Return a report to `exceptions` for each hole that the consumer `name` newly skipped: reason and outcome."""
     outcome = f"consumer {name} went on without; what comes of it is delivered late"
     return [{"reason": f"{of} did not come in time", "outcome": outcome} for of in _named(stream, newly)]

@@ -14,7 +14,7 @@ from streams.log import LogReader
 from streams.model.clock import Clock
 from streams.model.identifiers import Origin, Position
 from streams.model.ledger import Ledger, OriginLedger
-from streams.model.ranges import RangeSet, told_ranges
+from streams.model.ranges import RangeSet, read_ranges
 from streams.model.records import OFFSET, Batch, offset_runs
 
 POLL_ROWS_MAX = 65_536
@@ -56,13 +56,13 @@ class ReaderStanding:
 
     def to_json(self) -> dict[str, Any]:
         """Return `{"position": …}`, and `"skipped"` where something is skipped."""
-        told: dict[str, Any] = {"position": self.position.to_json()}
-        return told | {"skipped": skipped} if (skipped := skipped_to_json(self.skipped)) else told
+        fields: dict[str, Any] = {"position": self.position.to_json()}
+        return fields | {"skipped": skipped} if (skipped := skipped_to_json(self.skipped)) else fields
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> ReaderStanding:
+    def from_json(cls, fields: Mapping[str, Any]) -> ReaderStanding:
         """Return the standing that `to_json` wrote; further keys are ignored. Raises ValueError for anything else."""
-        return cls(Position.from_json(told["position"]), skipped_from_json(told.get("skipped", {})))
+        return cls(Position.from_json(fields["position"]), skipped_from_json(fields.get("skipped", {})))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,22 +271,22 @@ def skipped_to_json(skipped: Skipped) -> dict[str, list[tuple[int, int]]]:
     return {str(origin): list(ranges) for origin, ranges in sorted(skipped.items()) if ranges}
 
 
-def skipped_from_json(told: Mapping[str, Sequence[Sequence[int]]]) -> dict[Origin, RangeSet]:
+def skipped_from_json(fields: Mapping[str, Sequence[Sequence[int]]]) -> dict[Origin, RangeSet]:
     """Return the ranges that `skipped_to_json` wrote. Raises ValueError for anything else."""
-    return {Origin.parse(origin): told_ranges((first, end) for first, end in ranges) for origin, ranges in told.items() if ranges}
+    return {Origin.parse(origin): read_ranges((first, end) for first, end in ranges) for origin, ranges in fields.items() if ranges}
 
 
 def standings_to_json(standings: Mapping[str, ReaderStanding]) -> dict[str, Any]:
     """Return a map from stream to `Position.to_json()`, and from `<stream>.skipped` to `skipped_to_json` where something is skipped."""
-    told: dict[str, Any] = {stream: standing.position.to_json() for stream, standing in standings.items()}
-    return told | {stream + SKIPPED: skipped_to_json(standing.skipped) for stream, standing in standings.items() if standing.skipped}
+    fields: dict[str, Any] = {stream: standing.position.to_json() for stream, standing in standings.items()}
+    return fields | {stream + SKIPPED: skipped_to_json(standing.skipped) for stream, standing in standings.items() if standing.skipped}
 
 
-def standings_from_json(told: Mapping[str, Any]) -> dict[str, ReaderStanding]:
+def standings_from_json(fields: Mapping[str, Any]) -> dict[str, ReaderStanding]:
     """Return the standings that `standings_to_json` wrote. Raises ValueError for anything else."""
     return {
-        stream: ReaderStanding(Position.from_json(position), skipped_from_json(told.get(stream + SKIPPED, {})))
-        for stream, position in told.items()
+        stream: ReaderStanding(Position.from_json(position), skipped_from_json(fields.get(stream + SKIPPED, {})))
+        for stream, position in fields.items()
         if not stream.endswith(SKIPPED)
     }
 

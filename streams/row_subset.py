@@ -38,11 +38,11 @@ def pack(codec: Codec, picked: Batch) -> dict[str, Any]:
     steps = [offset - before for offset, before in zip(offsets, [-1, *offsets[:-1]], strict=True)]
     if not 0 < len(steps) <= ROWS_MAX or min(steps) < 1:
         raise ValueError(f"rows are picked in ascending order of offsets, 1 to {ROWS_MAX}")
-    told = bytearray()
+    packed = bytearray()
     for step in steps:
-        varints.put(told, step)
+        varints.put(packed, step)
     block = codec.encode(CARRIER, picked.origin, _numbered(picked.records, np.arange(len(offsets))))
-    return {"stream": picked.stream, "origin": str(picked.origin), "offsets": _text(bytes(told)), "block": _text(block.to_bytes())}
+    return {"stream": picked.stream, "origin": str(picked.origin), "offsets": _text(bytes(packed)), "block": _text(block.to_bytes())}
 
 
 def unpack(codec: Codec, body: Mapping[str, Any]) -> Batch:
@@ -90,10 +90,10 @@ def _numbered(records: pa.RecordBatch, offsets: Any) -> pa.RecordBatch:
     return records.set_column(at, records.schema.field(at), pa.array(offsets, pa.int64()))
 
 
-def _offsets(told: bytes) -> Iterator[int]:
+def _offsets(packed: bytes) -> Iterator[int]:
     at, offset, count = 0, -1, 0
-    while at < len(told):
-        step, at = varints.take(told, at)
+    while at < len(packed):
+        step, at = varints.take(packed, at)
         offset, count = offset + step, count + 1
         if step < 1 or offset > _OFFSETS_MAX or count > ROWS_MAX:
             raise ValueError(f"offsets ascend, within 62 bits, at most {ROWS_MAX}")

@@ -11,7 +11,7 @@ from edge.planning.backlog_model import LegTally, PlannedLink, ShipBacklog
 from edge.planning.voyage_inputs import DAY_S
 from landfall.node.peers.link_budgets import for_alerts
 from streams.config.roles import LinkPolicy
-from streams.link_budget.daily_budget import Budget, Leased, Purse, Tariff
+from streams.link_budget.daily_budget import Budget, Leased, RemainingBudget, Tariff
 
 LOOK_S = 3_600.0
 """Interval at which the ship's disk is checked for being full, seconds."""
@@ -70,7 +70,7 @@ class _Account:
     """The bytes of a link, by days."""
 
     link: Link
-    purse: Purse | None
+    purse: RemainingBudget | None
     days: dict[str, Day] = field(default_factory=dict)
 
     def today(self, at_s: float, alerts: bool = False) -> Day:
@@ -107,7 +107,7 @@ class Sailing:
         """Sail one leg, over this link, to its end."""
         aboard, begins_s = self._aboard, self._aboard.at_s
         aboard.leg_begins(link.line.streams)
-        purse = None if link.budget is None else Purse(link.budget, {}, _kept, lambda: int(aboard.at_s * 1000))
+        purse = None if link.budget is None else RemainingBudget(link.budget, {}, _kept, lambda: int(aboard.at_s * 1000))
         account = _Account(link, purse)
         ends_s, up = begins_s + lasts_s, False
         while aboard.at_s < ends_s:

@@ -113,7 +113,7 @@ class TellingWaiting:
         return found
 
     def _add_home(self, to: dict[Origin, RangeSet], stream: str) -> None:
-        home = known_holdings.told_of_home(self._node.log, f"aboard/{self._node.settings.identity}", stream)
+        home = known_holdings.last_home_report(self._node.log, f"aboard/{self._node.settings.identity}", stream)
         for origin, end in home.position.items() if home else ():
             if end:
                 to.setdefault(origin, RangeSet()).add(0, end)

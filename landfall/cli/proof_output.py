@@ -72,7 +72,7 @@ def finding_words(finding: ProofFinding) -> Iterator[str]:
     if finding.completeness is not None:
         yield "Counted from the records shown" + (", what nobody had signed yet as missing:" if short else ":")
         row = completeness_row(proof.topic, finding.completeness)
-        yield from (f"  {line}" for line in completeness_words(row, tells_all=finding.tells_all, by=_interval_by(finding)))
+        yield from (f"  {line}" for line in completeness_words(row, shows_all=finding.shows_all, by=_interval_by(finding)))
         if any(section.rows for section in finding.sections if section.stream.endswith(KEPT)):
             yield "  thinned: between the first and last kept reading of a window; kept ones count as in time, when they came is unknown"
     yield "What this does not show:"
@@ -94,20 +94,20 @@ def completeness_row(topic: str, found: Completeness) -> Row:
     return {"topic": topic, **counted, **{f"longest_silence_{name}": at_ms for name, at_ms in silence.items()}}
 
 
-def completeness_words(counted: Row, *, tells_all: bool = True, by: str = "") -> Iterator[str]:
+def completeness_words(counted: Row, *, shows_all: bool = True, by: str = "") -> Iterator[str]:
     """Yield the text of such a row: how much of what should have been reported is there, and the longest silence.
 
-    `tells_all`: whether no reading may be in runs that are not shown. `by`: the source of the expected interval.
+    `shows_all`: whether no reading may be in runs that are not shown. `by`: the source of the expected interval.
     """
     if counted["interval_ms"] is None:
         yield f"{many(counted['held'], 'reading')} held; how often there should be one is not known"
     else:
-        missing = "missing" if tells_all else "missing or in runs that are not shown"
+        missing = "missing" if shows_all else "missing or in runs that are not shown"
         names = {"held": "held", "thinned": "thinned", "missing": missing, "late": "late"}
         told = ", ".join(f"{counted[name]:,} {word}" for name, word in names.items())
         yield f"{many(counted['expected'], 'reading')} expected, one every {minutes(counted['interval_ms'])}{by}: {told}"
     since, until = counted["longest_silence_since_at_ms"], counted["longest_silence_until_at_ms"]
-    doubt = "" if tells_all else "; readings of it may stand in runs that are not shown"
+    doubt = "" if shows_all else "; readings of it may stand in runs that are not shown"
     yield f"longest silence {minutes(until - since)}, from {utc(since)} to {utc(until)}{doubt}"
 
 

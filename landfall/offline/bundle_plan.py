@@ -13,7 +13,7 @@ from streams.log import LogReader
 from streams.model.errors import Misuse
 from streams.model.identifiers import Origin, check_stream
 from streams.model.ledger import GONE_REASONS, GoneReason, Ledger
-from streams.model.ranges import Range, RangeSet, told_ranges
+from streams.model.ranges import Range, RangeSet, read_ranges
 from streams.replication.link_terms import Key, Terms
 
 Settled = Mapping[Key, RangeSet]
@@ -53,7 +53,7 @@ def read_position_file(data: bytes, receiver: str) -> Settled:
         if told.landfall != _TITLE:
             raise ValueError(f"it is a {told.landfall!r}")
         settled = {
-            (check_stream(stream), Origin.parse(origin)): told_ranges(ranges)
+            (check_stream(stream), Origin.parse(origin)): read_ranges(ranges)
             for stream, origins in told.settled.items()
             for origin, ranges in origins.items()
         }

@@ -9,7 +9,7 @@ import termios
 from collections.abc import Callable
 from typing import Any
 
-from streams.link_budget.daily_budget import Purse
+from streams.link_budget.daily_budget import RemainingBudget
 
 RECEIVE_BUFFER_BYTES = 32 << 10
 """Requested size of the receive buffer, bytes. The other side can not send more than fits it unasked, and this much is allowed in
@@ -38,7 +38,7 @@ Count = Callable[[int, int], None]
 class Meter:
     """A maker of sockets that report passed bytes to `count`, and spend from `purse`, if there is one; with `alerts` beyond all it has."""
 
-    def __init__(self, purse: Purse | None, alerts: bool, count: Count) -> None:
+    def __init__(self, purse: RemainingBudget | None, alerts: bool, count: Count) -> None:
         self.purse, self.alerts, self.count = purse, alerts, count
 
     def socket(self, address: tuple[Any, ...]) -> socket.socket:
@@ -90,7 +90,7 @@ class _CountedSocket(socket.socket):
 
 
 class _MeteredSocket(_CountedSocket):
-    def __init__(self, purse: Purse, alerts: bool, count: Count, family: int, kind: int, protocol: int) -> None:
+    def __init__(self, purse: RemainingBudget, alerts: bool, count: Count, family: int, kind: int, protocol: int) -> None:
         super().__init__(count, family, kind, protocol)
         self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         self._purse, self._alerts = purse, alerts

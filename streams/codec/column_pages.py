@@ -218,15 +218,15 @@ class PackedColumn:
         if self.neighbour:
             if self.neighbour > len(done):
                 raise Corrupt(f"column {len(done) + 1} of a block refers to column {self.neighbour}", code="block_page_corrupt")
-            values = self.told_from(values, done[self.neighbour - 1])
+            values = self.add_reference_column(values, done[self.neighbour - 1])
         done.append(values)
         return values
 
-    def told_from(self, values: Values, other: Values) -> Values:
-        """Return the column itself, where `values` are its differences from `other`, its reference column. Raises Corrupt."""
-        if other.dtype != values.dtype or len(other) != len(values):
+    def add_reference_column(self, values: Values, reference: Values) -> Values:
+        """Return the column itself, where `values` are its differences from `reference`, its reference column. Raises Corrupt."""
+        if reference.dtype != values.dtype or len(reference) != len(values):
             raise Corrupt(f"a column refers to column {self.neighbour}, which is none of its kind", code="block_page_corrupt")
-        return other if self.kind == "bit" else np.add(values, other, out=values)
+        return reference if self.kind == "bit" else np.add(values, reference, out=values)
 
     def cells(self, count: int) -> int:
         """Return how many cells `count` of its values cost."""

@@ -167,8 +167,8 @@ class StoredColumns:
                 values = self._read(chain.pop(), values)
             return values
 
-    def _read(self, number: int, other: Values | None) -> Values:
-        """Return the values of column `number`; `other`: the values of its reference column, if it has one."""
+    def _read(self, number: int, reference: Values | None) -> Values:
+        """Return the values of column `number`; `reference`: the values of its reference column, if it has one."""
         kept = self._kept.get(number)
         if kept is not None:
             return kept.astype(np.int64) if np.issubdtype(kept.dtype, np.signedinteger) else kept.copy()
@@ -179,15 +179,15 @@ class StoredColumns:
         values = column.packed.values(readers, counts)
         for reader in readers:
             reader.end()
-        if other is not None:
-            values = column.packed.told_from(values, other)
-            self._told(column.packed.neighbour - 1)
+        if reference is not None:
+            values = column.packed.add_reference_column(values, reference)
+            self._count_read(column.packed.neighbour - 1)
         if number < len(self._layout.masks) or self._awaited[number] > 0:
             kept = narrowed(values) if values.dtype == np.int64 else values
             self._kept[number] = values.copy() if kept is values else kept
         return values
 
-    def _told(self, number: int) -> None:
+    def _count_read(self, number: int) -> None:
         """Note that one more column that depends on this column was read."""
         self._awaited[number] -= 1
         if number >= len(self._layout.masks) and self._awaited[number] <= 0:

@@ -45,8 +45,8 @@ def entries(records: pa.RecordBatch) -> list[Entry]:
 class Chain:
     """Chain of one (stream, origin), followed row by row from a known head. Not safe from several threads.
 
-    `roots`, `sums`: of the runs closed since the start, or since the last call of `told`. `newest_at_ms`: the largest order time of all
-    rows.
+    `roots`, `sums`: of the runs closed since the start, or since the last call of `clear_stored`. `newest_at_ms`: the largest order time of
+    all rows.
     """
 
     def __init__(self, stream: str, origin: Origin, runs: int = 0, head: bytes | None = None, newest_at_ms: int = 0) -> None:
@@ -99,7 +99,7 @@ class Chain:
         """Return the sums of the runs of `roots`, then of the open run, if it has a root."""
         return (*self.sums, sums_of(self._tail)) if self._tail and self.whole else tuple(self.sums)
 
-    def told(self) -> None:
+    def clear_stored(self) -> None:
         """Start `roots` and `sums` again: all of them so far are stored in a statement."""
         self.roots, self.sums = [], []
 

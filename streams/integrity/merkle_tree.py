@@ -50,22 +50,22 @@ class Path:
 
     index: int
     leaves: int
-    beside: tuple[bytes, ...]
+    siblings: tuple[bytes, ...]
 
     def root(self, *found: Leaf) -> bytes:
         """Return the root of the tree that has the leaves `found` here. Raises ValueError for a path that no tree of so many leaves has."""
         if not (found and self.index >= 0 and self.index + len(found) <= self.leaves < 1 << 32):
             raise ValueError(f"a tree of {self.leaves} leaves has no {len(found)} from number {self.index} on")
-        beside = iter(self.beside)
+        siblings = iter(self.siblings)
         level, at, width = [leaf.digest() for leaf in found], self.index, self.leaves
         while width > 1:
             end = at + len(level)
             if at & 1:
-                level.insert(0, _next(beside))
+                level.insert(0, _next(siblings))
             if end & 1 and end < width:
-                level.append(_next(beside))
+                level.append(_next(siblings))
             level, at, width = _parents(level), at >> 1, (width + 1) >> 1
-        if next(beside, None) is not None:
+        if next(siblings, None) is not None:
             raise ValueError("the path goes on above the root")
         return _root(self.leaves, level[0])
 
@@ -93,15 +93,15 @@ class Tree:
 
     def path(self, first: int, end: int) -> Path:
         """Return the path from the leaves `first .. end - 1` to the root."""
-        beside: list[bytes] = []
+        siblings: list[bytes] = []
         low, high = first, end
         for level in self._levels[:-1]:
             if low & 1:
-                beside.append(level[low - 1])
+                siblings.append(level[low - 1])
             if high & 1 and high < len(level):
-                beside.append(level[high])
+                siblings.append(level[high])
             low, high = low >> 1, (high + 1) >> 1
-        return Path(first, len(self.leaves), tuple(beside))
+        return Path(first, len(self.leaves), tuple(siblings))
 
 
 @lru_cache(maxsize=TOPICS_KNOWN)
@@ -139,10 +139,10 @@ def entries_of(rows: bytes) -> list[tuple[int, bytes]]:
     return [(_AT.unpack_from(rows, at)[0], rows[at + _AT.size : at + size]) for at in range(0, len(rows), size)]
 
 
-def _next(beside: Iterator[bytes]) -> bytes:
-    if (other := next(beside, None)) is None:
+def _next(siblings: Iterator[bytes]) -> bytes:
+    if (sibling := next(siblings, None)) is None:
         raise ValueError("the path ends below the root")
-    return other
+    return sibling
 
 
 def _parents(level: Sequence[bytes]) -> list[bytes]:

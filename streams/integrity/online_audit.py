@@ -38,7 +38,7 @@ class _Watched:
     heads_read: RangeSet = field(default_factory=RangeSet)
     run: int = 0
     seen: tuple[int, int] = (0, 0)
-    told: set[tuple[int, int, str]] = field(default_factory=set)
+    reported: set[tuple[int, int, str]] = field(default_factory=set)
     problems: set[str] = field(default_factory=set)
     doubted: set[tuple[int, bytes]] = field(default_factory=set)
 
@@ -63,7 +63,7 @@ class Watch:
         self._copy, self._own, self._given, self._introduced = copy, own, given, introduced
         self._watched: dict[tuple[str, Origin], _Watched] = {}
         self._open: dict[tuple[str, Origin], HeldRun] = {}
-        self._brought_anew: deque[tuple[str, Origin, int]] = deque()
+        self._brought_again: deque[tuple[str, Origin, int]] = deque()
         self._unheard: dict[tuple[str, Origin], int] = {}
         self._trust = Trust()
         self._trusted_at: tuple[list[Position], int, Trust] | None = None
@@ -73,9 +73,9 @@ class Watch:
 
         Raises what reading the log raises.
         """
-        while self._brought_anew:
-            self.again(*self._brought_anew.popleft())
-        found: list[Verdict] = []
+        while self._brought_again:
+            self.again(*self._brought_again.popleft())
+        verdicts: list[Verdict] = []
         trust, rows = self._known_keys(), 0
         for stream, origin, seen in self._changed():
             if rows >= ROWS_A_STEP_MAX:
@@ -83,23 +83,23 @@ class Watch:
             verdict, judged = self._judged(stream, origin, trust, seen, ROWS_A_STEP_MAX - rows)
             rows += judged
             if verdict.broken or verdict.problems or verdict.unbelieved:
-                found.append(verdict)
-        return [*found, *self._unheard_of(trust)]
+                verdicts.append(verdict)
+        return [*verdicts, *self._unheard_of(trust)]
 
     def lost(self, stream: str, origin: Origin, first: int) -> None:
         """Note that offset `first`, which was held, is not held any more and will be brought again. May be called from any thread at any
         time."""
-        self._brought_anew.append((stream, origin, first))
+        self._brought_again.append((stream, origin, first))
 
     def again(self, stream: str, origin: Origin, first: int) -> None:
         """Judge and report again what is held from offset `first` on, because it has changed."""
         self._open.pop((stream, origin), None)
         old = self._watched.get((stream, origin))
         if old is not None:
-            told = {doubt for doubt in old.told if doubt[1] <= first}
+            reported = {doubt for doubt in old.reported if doubt[1] <= first}
             signed = SignedHeads(heads={0: first_head(stream, origin)})
             run = min(old.run, first // RUN)
-            self._watched[stream, origin] = _Watched(signed, run=run, told=told, problems=old.problems, doubted=old.doubted)
+            self._watched[stream, origin] = _Watched(signed, run=run, reported=reported, problems=old.problems, doubted=old.doubted)
 
     def heads_again(self, stream: str, origin: Origin, offset: int, asked: bytes | None) -> None:
         """Read this offset of its heads again when it is brought. `asked`: what was there and was requested again, if it could be. If
@@ -147,7 +147,7 @@ class Watch:
         verdict = Verdict(stream, origin, trust.of(origin.node))
         gather(verdict, _read(watched, statements(self._copy, stream, origin, watched.heads_read.copy()), trust), trust, watched.signed)
         unbelieved = verdict.unbelieved.items() if len(watched.doubted) < DOUBTED_MAX else ()
-        verdict.unbelieved = {at: told for at, told in unbelieved if (at, told) not in watched.doubted}
+        verdict.unbelieved = {at: signature for at, signature in unbelieved if (at, signature) not in watched.doubted}
         first, end = watched.run * RUN, max(watched.run + 1, watched.run + rows_max // RUN) * RUN
         ledger = self._copy.log.ledger(stream).get(origin)
         held = ledger.held.within(first, end) if ledger and origin != self._own() else None
@@ -160,11 +160,11 @@ class Watch:
         watched.signed.forget(watched.run)
         verdict.problems = [problem for problem in verdict.problems if problem not in watched.problems]
         watched.problems.update(verdict.problems)
-        told, verdict.broken = verdict.broken, []
-        for doubt in told:
+        doubts, verdict.broken = verdict.broken, []
+        for doubt in doubts:
             key = (doubt.first, doubt.end, doubt.why)
-            if key not in watched.told:
-                watched.told.add(key)
+            if key not in watched.reported:
+                watched.reported.add(key)
                 verdict.broken.append(doubt)
         return verdict, held.count() if held else 0
 

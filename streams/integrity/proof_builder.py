@@ -170,17 +170,21 @@ def signed_by_origins(copy: Copy, topic: str, streams: Sequence[str], since_at_m
     also the streams from which thinning took records and in which it kept some. The topic may have no records left in the one, nor any in
     the other, and the proof must show that too."""
     rows = copy.log.history(topic, since_at_ms, until_at_ms, [stream for stream in streams if stream in copy.log.streams()]).rows
-    found = _pairs(rows, "stream", "origin")
+    pairs = _pairs(rows, "stream", "origin")
     thinned = {(stream, origin) for stream, origin in _pairs(rows, SOURCE_STREAM, SOURCE_ORIGIN) if stream in streams}
-    found |= {(stream, origin) for stream, origin in thinned if origin in copy.log.ledger(stream + HEADS)}
-    return sorted(found.union(*(_kept_beside(copy, stream, origin) for stream, origin in found)))
+    pairs |= {(stream, origin) for stream, origin in thinned if origin in copy.log.ledger(stream + HEADS)}
+    return sorted(pairs.union(*(_kept_origins(copy, stream, origin) for stream, origin in pairs)))
 
 
-def _kept_beside(copy: Copy, stream: str, origin: Origin) -> set[tuple[str, Origin]]:
+def _kept_origins(copy: Copy, stream: str, origin: Origin) -> set[tuple[str, Origin]]:
     """Return where the node of `origin` kept records of the stream when it thinned it, if it did."""
     ledger = copy.log.ledger(stream).get(origin, OriginLedger())
     kept = kept_of(stream)
-    return {(kept, one) for one in copy.log.ledger(kept + HEADS) if one.node == origin.node} if ledger.gone.get("thinned") else set()
+    return (
+        {(kept, kept_origin) for kept_origin in copy.log.ledger(kept + HEADS) if kept_origin.node == origin.node}
+        if ledger.gone.get("thinned")
+        else set()
+    )
 
 
 def _pairs(rows: pa.Table, *names: str) -> set[tuple[str, Origin]]:

@@ -70,7 +70,7 @@ class ProofFinding:
         return not self.problems
 
     @property
-    def tells_all(self) -> bool:
+    def shows_all(self) -> bool:
         """Whether no reading can be in a run that is not shown, except where shown records, signed by its node, were kept of the run.
 
         That a run was thinned is only the claim of the file's maker; a kept record in it is its node's own.
@@ -97,7 +97,7 @@ def check(data: bytes, trust: Trust) -> ProofFinding:
         finding.problems.append("it shows nothing of any origin")
     if twice := len(proof.sections) - len({(section.stream, section.origin) for section in proof.sections}):
         finding.problems.append(f"{twice} of its sections are there twice")
-    finding.problems += _told_and_counted(proof, finding)
+    finding.problems += _check_completeness(proof, finding)
     if not proof.intact():
         finding.problems.append("the file was altered after it was made: its own digest is of other bytes")
     return finding
@@ -130,7 +130,7 @@ def _readings(section: Section) -> Iterator[Row]:
                 yield from_cells(row.row)
 
 
-def _told_and_counted(proof: ProofFile, finding: ProofFinding) -> Iterator[str]:
+def _check_completeness(proof: ProofFile, finding: ProofFinding) -> Iterator[str]:
     """Count the completeness again, and yield where the file's claim differs."""
     try:
         readings, thinned = reported(readings_shown(proof.sections))
@@ -179,9 +179,9 @@ class _Checker:
             self._say("its runs do not lead to the head that its origin signed")
 
     def _say(self, problem: str) -> None:
-        told = f"{self._section.stream} of {self._section.origin}: {problem}"
-        if told not in self._problems:
-            self._problems.append(told)
+        sentence = f"{self._section.stream} of {self._section.origin}: {problem}"
+        if sentence not in self._problems:
+            self._problems.append(sentence)
 
     def _statement(self, body: dict[str, Any], origin: Origin) -> Statement:
         statement = Statement.from_body(self._section.stream, origin, body_text(body))

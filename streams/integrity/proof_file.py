@@ -36,11 +36,11 @@ class PathForm(_Form, frozen=True):
     @classmethod
     def of(cls, path: Path) -> PathForm:
         """Return the path in its written form."""
-        return cls(path.index, [to_text(one) for one in path.beside])
+        return cls(path.index, [to_text(sibling) for sibling in path.siblings])
 
     def path(self, leaves: int) -> Path:
         """Return the path in a tree of `leaves` leaves. Raises ValueError."""
-        return Path(self.index, leaves, tuple(from_text(one, "what is next to its path") for one in self.beside))
+        return Path(self.index, leaves, tuple(from_text(sibling, "what is next to its path") for sibling in self.beside))
 
 
 class LeafForm(_Form, frozen=True):

@@ -141,7 +141,7 @@ class Signer:
 
     def _statement(self, followed: _Followed, commit: Sequence[Entry] = (), at: int | None = None) -> Append:
         append = state(followed.chain, self._clock.now_ms(), self._key, commit, at).append()
-        followed.chain.told()
+        followed.chain.clear_stored()
         followed.signed = followed.chain.end
         return append
 

@@ -42,9 +42,9 @@ class Shares:
     def heard(self, day: str, who: str, word: Word) -> None:
         """Remember the report of `who` for `day`, for at most DAYS_MAX days. In memory alone: `who` reports again after a restart."""
         self._others.add(who)
-        told = self._words.setdefault(day, {})
+        day_words = self._words.setdefault(day, {})
         self._words = dict(sorted(self._words.items())[-DAYS_MAX:])
-        told[who] = told.get(who, Word()).and_later(word)
+        day_words[who] = day_words.get(who, Word()).and_later(word)
 
     def apart(self, who: str) -> None:
         """Remove `who` from the spenders: it reports that it spends nothing of this budget, so there is no part for it."""

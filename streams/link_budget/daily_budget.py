@@ -70,7 +70,7 @@ class Budget:
         return self.tariff.cost(charged_bytes)
 
 
-class Purse:
+class RemainingBudget:
     """Rest of a budget. Every byte passes only after `ahead` or `hold` has allowed it; the caller then reports it to `passed`.
 
     The bytes passed in a day are at most the bytes stored as leased for it, at any moment. The leased bytes are at most the budget,

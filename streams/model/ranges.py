@@ -161,15 +161,15 @@ class RangeSet:
         return self._ends[at] if at >= 0 and offset < self._ends[at] else offset
 
 
-def told_ranges(ranges: Iterable[Range]) -> RangeSet:
+def read_ranges(ranges: Iterable[Range]) -> RangeSet:
     """Return the set of ranges that a peer or file reports in the form of `list(RangeSet)`. Raises ValueError when they are not a set of
     offsets."""
-    told = RangeSet()
+    offsets = RangeSet()
     for first, end in ranges:
         if end > OFFSETS_MAX:
             raise InvalidValue(f"offsets go up to 2^63 - 1, not to {str(end)[:30]}", code="offsets_invalid")
-        told.add(first, end)
-    return told
+        offsets.add(first, end)
+    return offsets
 
 
 def _check(first: int, end: int) -> None:

@@ -27,7 +27,7 @@ WAITING_RANGES_MAX = 100_000
 
 
 @dataclass(slots=True)
-class Hearsay:
+class DeletionClaims:
     """Claims of `peer` that offsets are gone. `effect` receives the claims of one commit at a time, and the next only after `declared`.
 
     For origins without any record here, the peer's claims count against its quota of new origins (`Exchange.may_begin`). Claims beyond the
@@ -43,7 +43,7 @@ class Hearsay:
     _changed: dict[tuple[Key, GoneReason], None] = field(default_factory=dict)
     """Claims of which more may be accepted than before."""
     _declaring: bool = False
-    _too_many_told: bool = False
+    _too_many_reported: bool = False
 
     def heard(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
         """Handle the peer's claim that these offsets will never come. Raises Corrupt when there are too many claims."""
@@ -51,11 +51,11 @@ class Hearsay:
             return
         gone = self.exchange.gone(key)
         if news := ranges.without(self.exchange.held(key)).without(gone):
-            said = self._said.setdefault((key, reason), RangeSet())
-            self._ranges -= len(said)
-            said.update(news)
-            self._ranges += len(said)
-            if len(said) + len(gone) > GONE_RANGES_MAX or self._ranges > WAITING_RANGES_MAX:
+            claimed = self._said.setdefault((key, reason), RangeSet())
+            self._ranges -= len(claimed)
+            claimed.update(news)
+            self._ranges += len(claimed)
+            if len(claimed) + len(gone) > GONE_RANGES_MAX or self._ranges > WAITING_RANGES_MAX:
                 raise Corrupt(
                     f"a peer may say of at most {GONE_RANGES_MAX} ranges of one origin that they are gone", code="peer_limit_passed"
                 )
@@ -77,13 +77,13 @@ class Hearsay:
         while self._changed and not self._declaring:
             key, reason = next(iter(self._changed))
             del self._changed[key, reason]
-            said = self._said.get((key, reason))
-            if said is None:
+            claimed = self._said.get((key, reason))
+            if claimed is None:
                 continue
             held, gone = self.exchange.held(key), self.exchange.gone(key)
-            end = said.end() if self._at_once(key) else self._bound(key, held)
-            believed, left = said.within(0, end).without(held).without(gone), said.without([(0, end)] if end else [])
-            self._ranges += len(left) - len(said)
+            end = claimed.end() if self._at_once(key) else self._bound(key, held)
+            believed, left = claimed.within(0, end).without(held).without(gone), claimed.without([(0, end)] if end else [])
+            self._ranges += len(left) - len(claimed)
             if left:
                 self._said[key, reason] = left
             else:
@@ -92,8 +92,8 @@ class Hearsay:
                 self._declaring = True
                 self.exchange.said_gone(self.peer.node, key, believed)
                 self.effect(DeclareGone(*key, believed, reason))
-            elif believed and not self._too_many_told:
-                self._too_many_told = True
+            elif believed and not self._too_many_reported:
+                self._too_many_reported = True
                 self.effect(too_many_begun(self.peer.node, *key))
 
     def _bound(self, key: Key, held: RangeSet) -> int:

@@ -41,7 +41,7 @@ SAID_RANGES_MAX = 10_000
 """Maximum number of ranges claimed as gone whose claimants are remembered. Above it the oldest are forgotten."""
 HAS_NOT = "a peer has not what it said it has: it has lost it, or never had it"
 RANGES_KEPT_MAX = 200_000
-TOLD_EVERY_S = 3_600.0
+REPORT_EVERY_S = 3_600.0
 """Minimum time between two reports that a peer lacks what it claimed to have, seconds."""
 OWN_MAX = 1_000
 """Maximum number of new (stream, origin)s of a node's own, except headquarters': some 25 streams for each generation of its log."""
@@ -116,7 +116,7 @@ class PeerHoldings:
 
     def __init__(self) -> None:
         self._said: dict[str, Mapping[Key, RangeSet]] = {}
-        self._told_s: dict[str, float] = {}
+        self._reported_s: dict[str, float] = {}
 
     def remember(self, node: str, said: Mapping[Key, RangeSet]) -> None:
         """Store the offsets that `node` claimed to need no more in the session that has ended. For all other (stream, origin)s its earlier
@@ -130,16 +130,16 @@ class PeerHoldings:
         `goes_on`: this summary continues the one before it, after RANGES_MAX ranges. Records that `node` wrote itself are not reported:
         they are brought back.
         """
-        said = self._said.get(node, {}).get(key)
-        if said is None or node == key[1].node or now_s - self._told_s.get(node, -inf) < TOLD_EVERY_S:
+        claimed = self._said.get(node, {}).get(key)
+        if claimed is None or node == key[1].node or now_s - self._reported_s.get(node, -inf) < REPORT_EVERY_S:
             return []
         beyond = summary.beyond
-        told_up_to = beyond[-1][1] if len(beyond) >= RANGES_MAX else max(said.end(), 1)
-        told_from = (beyond[0][0] if beyond else told_up_to) if goes_on else 0
-        lacking = said.within(told_from, max(told_from, told_up_to)).common(held).without(settled_by(summary))
+        summary_end = beyond[-1][1] if len(beyond) >= RANGES_MAX else max(claimed.end(), 1)
+        summary_first = (beyond[0][0] if beyond else summary_end) if goes_on else 0
+        lacking = claimed.within(summary_first, max(summary_first, summary_end)).common(held).without(settled_by(summary))
         if not lacking:
             return []
-        self._told_s[node] = now_s
+        self._reported_s[node] = now_s
         details = {"peer": node, "stream": key[0], "origin": str(key[1]), "first": lacking.first(), "end": lacking.end()}
         return [Report(HAS_NOT, "brought again", {**details, "records": lacking.count()}, code="peer_lacks_records")]
 
@@ -345,7 +345,7 @@ class Exchange:
     def join(self, member: Member) -> None:
         """Add a session that has opened: it receives every change from now on."""
         self._members.append(member)
-        self._tell_neighbours(member)
+        self._update_neighbours(member)
 
     def leave(self, member: Member) -> None:
         """Remove a session that has ended. Other peers may now bring what it was bringing. In its next session the peer may bring again
@@ -353,7 +353,7 @@ class Exchange:
         self._bringers.left(member.peer.node)
         if member in self._members:
             self._members.remove(member)
-            self._tell_neighbours(member)
+            self._update_neighbours(member)
         for arrival in [a for a in self._arrivals if a.member is member]:
             self.arrived(member, arrival.key, arrival.first, arrival.end, durable=False)
 
@@ -361,7 +361,7 @@ class Exchange:
         """Return the nodes with which this one is in session."""
         return sorted({member.peer.node for member in self._members})
 
-    def tell_credentials(self, entries: Sequence[bytes]) -> None:
+    def send_credentials(self, entries: Sequence[bytes]) -> None:
         """Send the other nodes of this ship or port these credentials, now and as the nodes connect: entries of the file, as JSON."""
         self.credentials = entries
         for member in self._members:
@@ -381,7 +381,7 @@ class Exchange:
             before = self._ledgers.get(stream, {})
             for origin, now in self._log.ledger(stream).items():
                 if before.get(origin) != now:
-                    self._tell((stream, origin), before.get(origin) or OriginLedger(), now)
+                    self._announce((stream, origin), before.get(origin) or OriginLedger(), now)
 
     def may_begin(self, node: str, key: Key) -> bool:
         """Return whether `node` may bring records of `key`, or claim gone offsets: always when something of it is here, else within
@@ -448,7 +448,7 @@ class Exchange:
     def _others(self, member: Member) -> list[Member]:
         return [each for each in self._members if each is not member]
 
-    def _tell_neighbours(self, member: Member) -> None:
+    def _update_neighbours(self, member: Member) -> None:
         for each in self._others(member):
             each.neighbours_changed()
 
@@ -460,7 +460,7 @@ class Exchange:
                 if stream.endswith(HEADS) and one.held:
                     self._new_origins.signed(stream, origin)
 
-    def _tell(self, key: Key, before: OriginLedger, now: OriginLedger) -> None:
+    def _announce(self, key: Key, before: OriginLedger, now: OriginLedger) -> None:
         settled_before, settled = self.settled(key), now.settled()
         self._ledgers.setdefault(key[0], {})[key[1]] = now
         self._settled[key] = settled

@@ -10,7 +10,7 @@ from streams.model.errors import Corrupt
 from streams.model.ledger import GoneReason
 from streams.model.ranges import RangeSet
 from streams.replication.announcements import Announcer
-from streams.replication.deletion_claims import Hearsay
+from streams.replication.deletion_claims import DeletionClaims
 from streams.replication.effects import CredentialsCame, Report
 from streams.replication.exchange import Exchange
 from streams.replication.handshake import Meeting
@@ -55,7 +55,7 @@ class ExchangeMember:
     liveness: Liveness
     now_s: Callable[[], float]
     wake: Callable[[], None]
-    hearsay: Hearsay
+    claims: DeletionClaims
     effect: Callable[[Report | CredentialsCame], None]
     neighbours: frozenset[str] = field(default_factory=frozenset)
     _greeted: bool = False
@@ -88,7 +88,7 @@ class ExchangeMember:
                     track.wait(first, end, self.now_s() + hold_s)
             if self.meeting.known(key[0]):
                 self.sender.work(key)
-        self.hearsay.learnt(key)
+        self.claims.learnt(key)
         self.wake()
 
     def _hold_s(self, key: Key, lane: Lane, via: str | None) -> float:

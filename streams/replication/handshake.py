@@ -42,14 +42,14 @@ class Meeting:
         for stream in exchange.streams():
             settled = {key: exchange.settled(key) for key in exchange.keys(stream) if terms.shared(key)}
             if any(settled.values()):
-                told = {origin: (ranges, exchange.gone((stream, origin))) for (_, origin), ranges in settled.items()}
-                self._mine[stream] = (digest_of(told), settled)
+                settled_and_gone = {origin: (ranges, exchange.gone((stream, origin))) for (_, origin), ranges in settled.items()}
+                self._mine[stream] = (digest_of(settled_and_gone), settled)
         self.ahead = [summary for stream in exchange.came_from(terms.other.node) for summary in self._ahead(stream, terms)]
 
     def _ahead(self, stream: str, terms: Terms) -> list[Summary]:
         ledger = self._exchange.ledger(stream, terms.shared) if stream in self._mine else {}
-        told = summaries(stream, ledger) if ledger else []
-        return told if len(told) <= AHEAD_MAX else []
+        messages = summaries(stream, ledger) if ledger else []
+        return messages if len(messages) <= AHEAD_MAX else []
 
     def known(self, stream: str) -> bool:
         """Return whether it is known what the peer has of this stream."""
@@ -72,7 +72,7 @@ class Meeting:
         """Return what the peer is known to have settled, and the summaries to send where digests differ. Call it after all digests."""
         self.compared = True
         self._due = set(self._theirs)
-        told = {summary.stream for summary in self.ahead}
+        sent_streams = {summary.stream for summary in self.ahead}
         agreed: dict[Key, RangeSet] = {}
         answers: list[Summary] = []
         for stream, (digest, settled) in self._mine.items():
@@ -83,7 +83,9 @@ class Meeting:
             ledger = self._exchange.ledger(stream, terms.shared)
             # Who has nothing of it yet may have it from another soon, and is not to send it here.
             may_come = any(terms.incoming((stream, origin)) for origin in ledger)
-            if stream not in told and (theirs is not None or may_come or any(any(one.gone.values()) for one in ledger.values())):
+            if stream not in sent_streams and (
+                theirs is not None or may_come or any(any(origin_ledger.gone.values()) for origin_ledger in ledger.values())
+            ):
                 answers += summaries(stream, ledger)
             if theirs is not None:
                 self._awaited.add(stream)

@@ -23,13 +23,13 @@ def digest_of(settled: Settled) -> bytes:
 
     Origins without settled offsets do not count.
     """
-    told = [(origin.node, origin.generation, list(ranges), *gone) for origin, (ranges, gone) in sorted(settled.items()) if ranges]
-    return hashlib.blake2b(msgspec.msgpack.encode(told), digest_size=8).digest()
+    entries = [(origin.node, origin.generation, list(ranges), *gone) for origin, (ranges, gone) in sorted(settled.items()) if ranges]
+    return hashlib.blake2b(msgspec.msgpack.encode(entries), digest_size=8).digest()
 
 
 def summaries(stream: str, ledger: Mapping[Origin, OriginLedger]) -> list[Summary]:
     """Return the ledger of one stream in as many messages as needed, each of at most ORIGINS_MAX origins; at least one."""
-    origins = [told for origin, one in sorted(ledger.items()) for told in _summary(origin, one)]
+    origins = [summary for origin, origin_ledger in sorted(ledger.items()) for summary in _summary(origin, origin_ledger)]
     chunks = [origins[at : at + ORIGINS_MAX] for at in range(0, len(origins), ORIGINS_MAX)] or [[]]
     return [Summary(stream, chunk, last=chunk is chunks[-1]) for chunk in chunks]
 
@@ -79,12 +79,12 @@ def chunked(ranges: RangeSet) -> Iterator[list[Range]]:
         yield listed[at : at + RANGES_MAX]
 
 
-def _summary(origin: Origin, one: OriginLedger) -> Iterator[OriginSummary]:
+def _summary(origin: Origin, origin_ledger: OriginLedger) -> Iterator[OriginSummary]:
     """Yield one summary, and as many more as needed to report all that is held beyond a hole, and all that is gone."""
-    settled = one.settled()
+    settled = origin_ledger.settled()
     next_offset = settled.run_from(0)
     beyond = settled.without([(0, next_offset)])
-    gone = [(str(reason), chunk) for reason, ranges in sorted(one.gone.items()) for chunk in chunked(ranges)]
-    told = [[part] for part in gone] if len(gone) > len(GONE_REASONS) else [gone]
-    for held, lost in zip_longest(chunked(beyond), told, fillvalue=()):
-        yield OriginSummary(origin.node, origin.generation, next_offset, one.floor, list(held), list(lost))
+    gone = [(str(reason), chunk) for reason, ranges in sorted(origin_ledger.gone.items()) for chunk in chunked(ranges)]
+    lost_chunks = [[part] for part in gone] if len(gone) > len(GONE_REASONS) else [gone]
+    for held, lost in zip_longest(chunked(beyond), lost_chunks, fillvalue=()):
+        yield OriginSummary(origin.node, origin.generation, next_offset, origin_ledger.floor, list(held), list(lost))

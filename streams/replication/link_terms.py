@@ -93,7 +93,7 @@ class Terms:
         """Return whether the other is a customer that may honestly think it still has this stream: its own, until it has received news."""
         return self.other.role == "customer" and not self.foreign(key[0])
 
-    def told_carried(self) -> list[str]:
+    def carried_streams(self) -> list[str]:
         """Return the streams to report as carried by the link. A customer receives no name of anything that is not its own."""
         if self.other.role != "customer":
             return list(self.link.streams)

@@ -120,10 +120,10 @@ class PeerTrack:
 
     def next_of(self, wanted: RangeSet, whole: bool) -> Range:
         """Return the next range of the backlog: what follows the last one, else the first one. Where another peer brings what is before
-        that (`beside`), return the second half of the range, unless it is to go as a `whole`."""
+        that (`follows_another_peer`), return the second half of the range, unless it is to go as a `whole`."""
         following = [(self.backlog_at, end) for first, end in wanted if first <= self.backlog_at < end]
         first, end = following[0] if following else next(iter(wanted))
-        if whole or end - first < 2 * APART_RECORDS or not self.beside(wanted, first, self.backlog_at):
+        if whole or end - first < 2 * APART_RECORDS or not self.follows_another_peer(wanted, first, self.backlog_at):
             return first, end
         return (first + end) // 2, end
 
@@ -141,7 +141,7 @@ class PeerTrack:
             end = stop
         return first, end
 
-    def beside(self, wanted: RangeSet, first: int, at: int) -> bool:
+    def follows_another_peer(self, wanted: RangeSet, first: int, at: int) -> bool:
         """Return whether a transfer from `first` on would continue right behind what another peer brings. Nothing between the two is
         wanted, and this node has brought nothing of it either. `at`: end of what was read last of the backlog."""
         behind = self.claims.end_before(first)

@@ -74,8 +74,8 @@ class Receiver:
         self._newest = 0
         self._undurable_bytes = 0
         self._corrupt = 0
-        self._doubts_told: set[tuple[Key, bool]] = set()
-        self._too_many_told: set[str] = set()
+        self._doubts_reported: set[tuple[Key, bool]] = set()
+        self._too_many_reported: set[str] = set()
         self._put_off = 0
         self.received_bytes = 0
         self.received_records = 0
@@ -146,7 +146,7 @@ class Receiver:
             self.received_records += incoming.begin.end - incoming.begin.first
             self._undurable_bytes -= incoming.begin.size_bytes
             self._exchange.arrived(self._member, incoming.key, incoming.begin.first, incoming.begin.end, durable=True)
-            self._tell_refuted(incoming)
+            self._report_refuted(incoming)
             return self._end(number, Ack([number]))
         self._drop(incoming)
         if isinstance(problem, RetryLater | PeerKnowsMore):  # no room now, or a new generation is being opened
@@ -206,23 +206,23 @@ class Receiver:
         self._reject(begin.transfer, "later")
 
     def _too_many(self, begin: Begin, report: Report) -> None:
-        if report.reason not in self._too_many_told:
-            self._too_many_told.add(report.reason)
+        if report.reason not in self._too_many_reported:
+            self._too_many_reported.add(report.reason)
             self._effect(report)
         self._reject(begin.transfer, "elsewhere")
 
     def _not_believed(self, incoming: _Incoming, problem: NotProven) -> None:
         begin = incoming.begin
         self._exchange.doubt(self._member, incoming.key, begin.first, begin.end, problem.forged)
-        if (incoming.key, problem.forged) not in self._doubts_told:
-            self._doubts_told.add((incoming.key, problem.forged))
+        if (incoming.key, problem.forged) not in self._doubts_reported:
+            self._doubts_reported.add((incoming.key, problem.forged))
             passed_on = self._member.peer.node != incoming.key[1].node
-            told = FORGED, _PASSED_ON if passed_on else "not believed"
+            reason, outcome = FORGED, _PASSED_ON if passed_on else "not believed"
             if isinstance(problem, UnknownWriter):
-                told = UNKNOWN_WRITER, told[1]
+                reason = UNKNOWN_WRITER
             elif not problem.forged and not incoming.key[0].endswith(HEADS):
-                told = UNCOVERED, "not believed until it is"
-            self._effect(Report(*told, {**self._details(incoming, problem), "passed_on": passed_on}, code=problem.code))
+                reason, outcome = UNCOVERED, "not believed until it is"
+            self._effect(Report(reason, outcome, {**self._details(incoming, problem), "passed_on": passed_on}, code=problem.code))
         self._reject(begin.transfer, "elsewhere")
 
     def _details(self, incoming: _Incoming, problem: LandfallError) -> dict[str, Any]:
@@ -245,7 +245,7 @@ class Receiver:
             raise Corrupt(f"{self._corrupt} blocks did not verify", code="blocks_damaged")
         self._reject(begin.transfer, "damaged")
 
-    def _tell_refuted(self, incoming: _Incoming) -> None:
+    def _report_refuted(self, incoming: _Incoming) -> None:
         begin, (stream, origin) = incoming.begin, incoming.key
         for node in self._exchange.refuted(self._member, incoming.key, begin.first, begin.end):
             details = {"peer": node, "stream": stream, "origin": str(origin), "first": begin.first, "end": begin.end}

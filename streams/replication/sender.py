@@ -368,10 +368,10 @@ class Sender:
             return True
         if slot.live or self._goes_whole(transfer.key) or transfer.end - transfer.first < 2 * APART_RECORDS:
             return False
-        beside = track.beside(track.wanted(self._held(transfer.key), now_s), transfer.first, 0)
-        if beside:
+        follows = track.follows_another_peer(track.wanted(self._held(transfer.key), now_s), transfer.first, 0)
+        if follows:
             track.backlog_at = 0  # not on from behind it
-        return beside
+        return follows
 
     def _begin_message(self, transfer: Transfer, slot: _Slot) -> Begin:
         loaded = transfer.loaded

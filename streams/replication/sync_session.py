@@ -23,7 +23,7 @@ from streams.model.ranges import RangeSet
 from streams.replication import effects as reports
 from streams.replication import sync_messages as m
 from streams.replication.announcements import Announcer
-from streams.replication.deletion_claims import Hearsay
+from streams.replication.deletion_claims import DeletionClaims
 from streams.replication.effects import BROKE_RULES, OTHER_VERSION, PLAYED_BACK, Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
 from streams.replication.exchange import Exchange
 from streams.replication.exchange_member import ExchangeMember
@@ -52,17 +52,17 @@ class Session:
         self._sender = Sender(terms.me.node, exchange.held, self._announcer.number, terms.lane)
         self._liveness = Liveness(terms.link.pace, now_s(), exchange.clock_check.now_ms)
         self._meeting = Meeting(exchange, terms)
-        self._hearsay = Hearsay(exchange, terms.other, self._effects.append)
+        self._deletion_claims = DeletionClaims(exchange, terms.other, self._effects.append)
         own = (self._announcer, self._sender, self._meeting, self._liveness)
-        self._news = ExchangeMember(exchange, terms, *own, now_s, wake, self._hearsay, self._effects.append)
+        self._news = ExchangeMember(exchange, terms, *own, now_s, wake, self._deletion_claims, self._effects.append)
         self._receiver = Receiver(self._news, exchange, terms, self._announcer.say, self._effects.append)
         self._their_tracks: list[Key] = []
-        self._told_of = 0
+        self._origins_named = 0
         self._summarised: set[Key] = set()
         self._next: m.Message | None = None
         self.greeted, self.instance = False, b""
         self._shown_keys: tuple[bytes, ...] = ()
-        self._told_old_copy = False
+        self._old_copy_reported = False
         self._gone_unheard: set[Key] = set()
         self.closed = False
         self._greet()
@@ -132,7 +132,7 @@ class Session:
 
     def declared(self) -> None:
         """Handle the answer to a DeclareGone: it is durable, or given up."""
-        self._hearsay.declared()
+        self._deletion_claims.declared()
 
     def ask(self) -> None:
         """Ping the peer now. If it does not answer within the link's dead time, the session ends, whatever else the peer sends."""
@@ -197,7 +197,7 @@ class Session:
         who = (me.node, me.role, me.identity, exchange.origin.generation)
         at_ms, asked = exchange.clock_check.now_ms(), terms.nonces.theirs
         own = (exchange.keys_shown, at_ms, exchange.instance)
-        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, asked, *own)
+        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.carried_streams(), partials, asked, *own)
         self._announcer.say(hello, *self._meeting.digests(), *self._meeting.ahead, self._liveness.ping_now(self._now_s()))
         exchange.join(self._news)
         self._news.neighbours_changed()
@@ -252,7 +252,7 @@ class Session:
             case m.Summary():
                 self._refuse_foreign(message.stream)
                 for origin in message.origins:
-                    self._tells_of_one_more()
+                    self._count_origin()
                     self._heard_summary((checked_stream(message.stream), m.origin_of(origin)), origin)
                 self._meeting.summary(message.stream, message.last)
                 if message.last:
@@ -301,14 +301,14 @@ class Session:
             raise Corrupt(
                 f"tracks are numbered from 0 in turn, not {track.number} after {len(self._their_tracks)}", code="message_unexpected"
             )
-        self._tells_of_one_more()
+        self._count_origin()
         key = (checked_stream(track.stream), m.origin_of(track))
         self._their_tracks.append(key)
         self._news.named(key)
 
-    def _tells_of_one_more(self) -> None:
-        self._told_of += 1
-        if self._told_of > TRACKS_MAX:
+    def _count_origin(self) -> None:
+        self._origins_named += 1
+        if self._origins_named > TRACKS_MAX:
             raise Corrupt(f"a peer may report at most {TRACKS_MAX} streams' origins in a session", code="peer_limit_passed")
 
     def _track(self, number: int) -> Key:
@@ -368,8 +368,8 @@ class Session:
 
     def _peer_has(self, key: Key, ranges: RangeSet) -> None:
         self._sender.settle(key, ranges)
-        if key[1] == self._exchange.origin and ranges.end() > self._exchange.own_end(key[0]) and not self._told_old_copy:
-            self._told_old_copy = True
+        if key[1] == self._exchange.origin and ranges.end() > self._exchange.own_end(key[0]) and not self._old_copy_reported:
+            self._old_copy_reported = True
             self._effects.append(self._old_copy_or_lie(key, ranges.end()))
 
     def _old_copy_or_lie(self, key: Key, end: int) -> Effect:
@@ -382,7 +382,7 @@ class Session:
     def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
         self._sender.give_up(key, ranges)
         if self._terms.incoming(key):
-            self._hearsay.heard(key, reason, ranges)
+            self._deletion_claims.heard(key, reason, ranges)
 
     def _disputed(self, key: Key, ranges: RangeSet) -> RangeSet:
         """Return the offsets held here that the peer considers gone. They are offered to it, unless it wrote and released them itself."""

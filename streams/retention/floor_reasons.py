@@ -52,14 +52,14 @@ def dropped_elsewhere(log: LogReader, stream: str) -> dict[Origin, dict[str, tup
 
     That node can not bring what is wanted here and lies below. Raises what reading the log raises.
     """
-    found: dict[Origin, dict[str, tuple[int, str]]] = {}
+    floors_by_origin: dict[Origin, dict[str, tuple[int, str]]] = {}
     for batch in log.latest(CONSUMERS, FLOORS + stream):
         body = json.loads(batch.records.column(BODY)[0].as_py())
         for origin, floor in Position.from_json(body["position"]).items():
-            told = floor, str(body["why"].get(str(origin), UNKNOWN))
-            floors = found.setdefault(origin, {})
-            floors[batch.origin.node] = max(told, floors.get(batch.origin.node, told))
-    return found
+            reported = floor, str(body["why"].get(str(origin), UNKNOWN))
+            floors = floors_by_origin.setdefault(origin, {})
+            floors[batch.origin.node] = max(reported, floors.get(batch.origin.node, reported))
+    return floors_by_origin
 
 
 def starts_of(log: LogReader, stream: str, nodes: Collection[str] | None = None) -> dict[Origin, str]:

@@ -92,12 +92,12 @@ def _gone(ledger: Ledger, origin: str) -> RangeSet:
 
 
 def _marked(body: str | None, device_at_ms: int | None, order_at_ms: int, window_ms: int) -> str:
-    told = _object(body) if body else {}
-    before = told.get(MARK)
+    fields = _object(body) if body else {}
+    before = fields.get(MARK)
     mark = {**(before if isinstance(before, dict) else {}), "window_h": round(window_ms / HOUR_MS, 6)}
     if device_at_ms != order_at_ms:
         mark.setdefault("order_at_ms", order_at_ms)
-    return body_text({**told, MARK: mark})
+    return body_text({**fields, MARK: mark})
 
 
 def _object(body: str) -> dict[str, Any]:

@@ -59,26 +59,26 @@ def at_home(ledger: Ledger, why: Mapping[Origin, str] = MappingProxyType({})) ->
     return AtHome(position, Position({origin: whole_runs(one.floor) for origin, one in ledger.items()}), dict(why))
 
 
-def with_word(told: AtHome | None, settled: Mapping[Origin, RangeSet]) -> AtHome | None:
+def with_word(reported: AtHome | None, settled: Mapping[Origin, RangeSet]) -> AtHome | None:
     """Return the report, advanced by the offsets that the home needs no more (`settled`, from its sessions); None when both are missing."""
-    if told is None and not settled:
+    if reported is None and not settled:
         return None
-    told = told or AtHome()
+    reported = reported or AtHome()
     word = Position({origin: whole_runs(ranges.run_from(0)) for origin, ranges in settled.items()})
-    return AtHome(told.position.merged(word), told.floors, told.why)
+    return AtHome(reported.position.merged(word), reported.floors, reported.why)
 
 
-def told_of_home(log: LogReader, stream: str, about: str, writers: Collection[str] | None = None) -> AtHome | None:
+def last_home_report(log: LogReader, stream: str, about: str, writers: Collection[str] | None = None) -> AtHome | None:
     """Return the last report on `about` in `stream` by any of `writers` (nodes; None: any node); None when there is none."""
-    found = None
-    for said in _latest(log, stream, HOME + about, writers, _Home):
+    merged = None
+    for body in _latest(log, stream, HOME + about, writers, _Home):
         try:
-            why = {Origin.parse(origin): why for origin, why in said.why.items()}
-            told = AtHome(Position.from_json(said.position), Position.from_json(said.floors), why)
+            why = {Origin.parse(origin): why for origin, why in body.why.items()}
+            report = AtHome(Position.from_json(body.position), Position.from_json(body.floors), why)
         except ValueError:
             continue  # what is of no origin says nothing
-        found = told if found is None else _merged(found, told)
-    return found
+        merged = report if merged is None else _merged(merged, report)
+    return merged
 
 
 def _merged(one: AtHome, other: AtHome) -> AtHome:

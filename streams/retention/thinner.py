@@ -76,8 +76,8 @@ class Thinning:
         """Declare gone what an earlier step thinned and did not come to declare gone. Raises RetryLater when the disk is full."""
         ledger = self._log.ledger(self.stream)
         for batch in self._log.latest(CONSUMERS, self._topic, [self._log.node]):
-            told = json.loads(batch.records.column(BODY)[0].as_py())
-            origin, (first, end) = Origin.parse(told["origin"]), told["thinned"]
+            body = json.loads(batch.records.column(BODY)[0].as_py())
+            origin, (first, end) = Origin.parse(body["origin"]), body["thinned"]
             self._reached[origin] = max(end, self._reached.get(origin, 0))
             held = ledger[origin].held.within(first, end) if origin in ledger else RangeSet()
             for low, high in held.without(self._ashore(self.stream, origin)):
@@ -114,11 +114,11 @@ class Thinning:
     def _thin(self, unit: _Unit, keep: Bools, window_ms: int) -> Thinned:
         kept, at = list[pa.RecordBatch](), 0
         for rows in unit.batches:
-            some = rows.filter(pa.array(keep[at : at + rows.num_rows]))
-            kept += [kept_rows(self.stream, unit.origin, some, window_ms)] if some.num_rows else []
+            chosen = rows.filter(pa.array(keep[at : at + rows.num_rows]))
+            kept += [kept_rows(self.stream, unit.origin, chosen, window_ms)] if chosen.num_rows else []
             at += rows.num_rows
         count = sum(rows.num_rows for rows in kept)
-        told = {
+        body = {
             "stream": self.stream,
             "position": Position({unit.origin: unit.end}).to_json(),
             "origin": str(unit.origin),
@@ -127,7 +127,7 @@ class Thinning:
             "window_h": window_ms / HOUR_MS,
         }
         appends = [Append(kept_of(self.stream), rows) for rows in kept]
-        self._log.append([*appends, Append(CONSUMERS, to_batch([Record(self._topic, body=told)]))])
+        self._log.append([*appends, Append(CONSUMERS, to_batch([Record(self._topic, body=body)]))])
         commit_point("thinning.kept")
         self.finish()
         commit_point("thinning.declared")

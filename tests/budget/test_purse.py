@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.link_budget.budget_shares import Shares, Word
-from streams.link_budget.daily_budget import FAREWELL_BYTES, LEASE_BYTES, Budget, Leased, Purse
+from streams.link_budget.daily_budget import FAREWELL_BYTES, LEASE_BYTES, Budget, Leased, RemainingBudget
 
 NOON_MS = 1_777_636_800_000
 DAY_MS = 86_400_000
@@ -24,8 +24,8 @@ class Ship:
         self.truly: dict[str, int] = {}
         self.purse = self.started()
 
-    def started(self) -> Purse:
-        return Purse(self.budget, self.kept, self.keep, lambda: self.now_ms, Shares("engine", self.others), self.known)
+    def started(self) -> RemainingBudget:
+        return RemainingBudget(self.budget, self.kept, self.keep, lambda: self.now_ms, Shares("engine", self.others), self.known)
 
     def day(self) -> str:
         return str(self.purse.to_json()["day"])

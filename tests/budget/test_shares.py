@@ -7,7 +7,7 @@ import random
 import pytest
 
 from streams.link_budget.budget_shares import Shares, Word
-from streams.link_budget.daily_budget import Budget, Leased, Purse
+from streams.link_budget.daily_budget import Budget, Leased, RemainingBudget
 
 NODES = ("bridge", "engine", "mast")
 BUDGET = Budget(1_000_000, reserve_bytes=100_000)
@@ -27,7 +27,7 @@ class Node:
 
     def start(self) -> None:
         others = [name for name in self.names if name != self.name]
-        self.purse = Purse(BUDGET, self.kept, self._keep, lambda: NOON_MS, Shares(self.name, others))
+        self.purse = RemainingBudget(BUDGET, self.kept, self._keep, lambda: NOON_MS, Shares(self.name, others))
 
     def _keep(self, leased: Leased) -> bool:
         self.kept = dict(leased)

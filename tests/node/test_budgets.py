@@ -19,7 +19,7 @@ from landfall.node.peers.link_budgets import FILE_NAME
 from landfall.node.settings import LinkSettings, NodeSettings
 from landfall.transport.byte_meter import OPENING_BYTES, BudgetSpent, Meter
 from streams.config.roles import Peer
-from streams.link_budget.daily_budget import FAREWELL_BYTES, Budget, Purse
+from streams.link_budget.daily_budget import FAREWELL_BYTES, Budget, RemainingBudget
 from streams.log import Append
 from streams.model.clock import StillClock, WallClock
 from streams.model.errors import Misuse
@@ -191,14 +191,14 @@ async def test_a_restart_costs_what_passed_and_gives_nothing_of_it_back(tmp_path
         assert proxy.carried_bytes <= sum(leased(tmp_path).values()) <= BUDGET - RESERVE
 
 
-def metered(purse: Purse) -> socket.socket:
+def metered(purse: RemainingBudget) -> socket.socket:
     """One that spends of it."""
     return Meter(purse, False, lambda sent, received: None).socket((socket.AF_INET, socket.SOCK_STREAM, 0))
 
 
 async def test_what_came_and_was_not_read_when_a_link_is_closed_has_passed(tmp_path: Path) -> None:
     """Asked of the socket itself: a link that is closed in the midst of what the other side sends."""
-    purse = Purse(Budget(BUDGET), {}, lambda leased: True, WallClock().now_ms)
+    purse = RemainingBudget(Budget(BUDGET), {}, lambda leased: True, WallClock().now_ms)
     with socket.create_server(("127.0.0.1", 0)) as server:
         own = metered(purse)
         own.connect(server.getsockname())
@@ -214,7 +214,7 @@ async def test_what_came_and_was_not_read_when_a_link_is_closed_has_passed(tmp_p
 
 def test_what_is_sent_of_several_pieces_at_once_is_allowed_beforehand_and_counted() -> None:
     """So asyncio sends from Python 3.12 on, once a socket had no room."""
-    purse = Purse(Budget(BUDGET), {}, lambda leased: True, WallClock().now_ms)
+    purse = RemainingBudget(Budget(BUDGET), {}, lambda leased: True, WallClock().now_ms)
     with socket.create_server(("127.0.0.1", 0)) as server, metered(purse) as own:
         own.connect(server.getsockname())
         before = purse.spent_bytes()

@@ -148,7 +148,7 @@ def test_of_runs_not_shown_it_is_not_known_what_stood_there_and_the_rest_still_h
     assert isinstance(proof.sections[0].runs[0], NotShown)
     assert found.completeness is not None
     held = ship.log.history(BOX, START, START + 28 * HOUR).rows.num_rows
-    assert (found.completeness.thinned, found.completeness.held, found.tells_all) == (0, held, False)
+    assert (found.completeness.thinned, found.completeness.held, found.shows_all) == (0, held, False)
 
 
 def test_what_nobody_signed_can_not_be_proven(ship: SigningNode, tmp_path: Path) -> None:

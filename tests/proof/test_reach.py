@@ -112,6 +112,6 @@ def test_a_copy_whose_rows_are_not_here_yet_reaches_to_its_last_statement(tmp_pa
     report(ship, BOX, range(1, 9), NOW_MS + 400 * DAY)
     port.admit(list(ship.log.blocks("containers.heads", ship.log.origin, 0, 2)))
     found = check(make(Copy(port, CODEC), TWO_DAYS, [("containers", ship.log.origin)], trust()).to_bytes(), trust())
-    assert (found.problems, [run.why for run in found.sections[0].not_shown], found.tells_all) == ([], ["wanted"], False)
+    assert (found.problems, [run.why for run in found.sections[0].not_shown], found.shows_all) == ([], ["wanted"], False)
     for log in (ship.log, port):
         log.close()

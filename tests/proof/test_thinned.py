@@ -83,8 +83,8 @@ def test_the_proof_tells_the_numbers_of_completeness(ship: SigningNode, since_h:
 
 def test_a_thinned_run_is_answered_by_what_its_node_kept_of_it_and_by_nothing_else(ship: SigningNode) -> None:
     """Whoever makes a file may call any run thinned: of a span that ends before the third, nothing in the file says that it was."""
-    for until_h, tells_all in ((34, True), (24, True), (9.7, False)):
-        assert proven(ship.log, ProofRequest(box(1), START, START + round(until_h * HOUR), EVERY_MS), _both(ship)).tells_all is tells_all
+    for until_h, shows_all in ((34, True), (24, True), (9.7, False)):
+        assert proven(ship.log, ProofRequest(box(1), START, START + round(until_h * HOUR), EVERY_MS), _both(ship)).shows_all is shows_all
 
 
 @pytest.mark.parametrize("hidden", ["containers", "containers.kept"])
@@ -94,7 +94,7 @@ def test_shown_runs_that_are_called_thinned_are_not_said_to_be_missing(ship: Sig
     honest = make(copy, claim, _both(ship), trust())
     told = check(honest.to_bytes(), trust())
     assert told.completeness is not None
-    assert (told.tells_all, told.completeness.missing) == (True, 0)
+    assert (told.shows_all, told.completeness.missing) == (True, 0)
     assert "\n".join(finding_words(told)).count("one every 60 s") == 2
     sections = [
         msgspec.structs.replace(one, runs=[NotShown(run.run, run.root, "thinned") for run in one.runs]) if one.stream == hidden else one
@@ -105,7 +105,7 @@ def test_shown_runs_that_are_called_thinned_are_not_said_to_be_missing(ship: Sig
     assert counted_again is not None
     lie = msgspec.structs.replace(lie, completeness=counted_again.to_json())
     found = check(lie.sealed().to_bytes(), trust())
-    assert (found.problems, found.tells_all) == ([], False)
+    assert (found.problems, found.shows_all) == ([], False)
     assert found.completeness is not None
     assert found.completeness.missing
     words = "\n".join(finding_words(found))
@@ -130,7 +130,7 @@ def test_where_thinning_kept_nothing_of_a_box_the_file_does_not_tell_what_stood_
     found = proven(ship.log, ProofRequest("MSKU7654321", START, START + DAY, HOUR))
     assert [(one.stream, len(one.rows)) for one in found.sections] == [("containers", 1), ("containers.kept", 0)]
     assert found.completeness == counted(ship.log, ProofRequest("MSKU7654321", START, START + DAY, HOUR))
-    assert not found.tells_all
+    assert not found.shows_all
 
 
 def test_what_is_thinned_again_is_told_alike(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_what_is_thinned_again_is_told_alike(tmp_path: Path) -> None:
     found = proven(ship.log, claim)
     assert found.completeness == counted(ship.log, claim)
     assert {(one.stream, run.why) for one in found.sections for run in one.not_shown} == {(stream, "thinned") for stream in STREAMS}
-    assert not found.tells_all, "nothing signed is left of what was thinned twice that tells where it stood"
+    assert not found.shows_all, "nothing signed is left of what was thinned twice that tells where it stood"
     ship.log.close()
 
 
@@ -167,18 +167,18 @@ def test_at_a_copy_that_has_the_readings_what_was_kept_of_them_counts_for_nothin
     claim = ProofRequest(box(1), START, START + 8 * HOUR, EVERY_MS)
     found = proven(whole, claim, _both(ship))
     assert found.completeness == (at_home := counted(whole, claim))
-    assert (at_home.held, at_home.thinned, found.tells_all) == (480, 0, True)
+    assert (at_home.held, at_home.thinned, found.shows_all) == (480, 0, True)
     assert at_home.late
     lacking = proven(without, claim, _both(ship))
     assert lacking.completeness == counted(without, claim)
-    assert (counted(without, claim).held, lacking.tells_all) == (0, False)
+    assert (counted(without, claim).held, lacking.shows_all) == (0, False)
     for log in (ship.log, whole, without):
         log.close()
 
 
 def test_where_no_kept_reading_is_shown_the_file_does_not_tell_what_stood_in_a_thinned_run(ship: SigningNode) -> None:
     claim = ProofRequest(box(1), START, START + DAY, EVERY_MS)
-    assert not proven(ship.log, claim, [("containers", ship.log.origin)]).tells_all
+    assert not proven(ship.log, claim, [("containers", ship.log.origin)]).shows_all
 
 
 def test_a_window_that_is_none_thins_nothing() -> None:

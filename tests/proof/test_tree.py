@@ -15,11 +15,11 @@ def test_a_path_leads_from_each_slice_of_leaves_to_the_root(count: int) -> None:
             path, leaves = tree.path(first, end), tree.leaves[first:end]
             assert path.root(*leaves) == tree.root()
             others = [
-                Path(first + 1, count, path.beside),
-                Path(first, count + 1, path.beside),
-                Path(first, count, (*path.beside, b"0" * 32)),
+                Path(first + 1, count, path.siblings),
+                Path(first, count + 1, path.siblings),
+                Path(first, count, (*path.siblings, b"0" * 32)),
             ]
-            others += [Path(first, count, path.beside[:-1])] if path.beside else []
+            others += [Path(first, count, path.siblings[:-1])] if path.siblings else []
             assert all(_root(other, first, end, tree) != tree.root() for other in others), (first, end)
             assert _root(path, first, end - 1, tree) != tree.root()
 

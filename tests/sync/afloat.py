@@ -17,7 +17,7 @@ import msgspec
 
 from landfall.node.peers.link_budgets import ALERTS, for_alerts
 from streams.config.roles import LAN, PORT, SATELLITE, LinkClass, LinkPolicy
-from streams.link_budget.daily_budget import Purse
+from streams.link_budget.daily_budget import RemainingBudget
 from streams.model.clock import StillClock
 from streams.model.ranges import RangeSet
 from streams.replication import Admit, Closed, DeclareGone, Key, Load, Nonces, OldCopy, Report, Session, Terms
@@ -45,7 +45,7 @@ class Wired:
     session: Session
     policy: LinkPolicy
     connection: Connection
-    purse: Purse | None = None
+    purse: RemainingBudget | None = None
     up: bool = True
     busy: bool = False
     sending: bool = False
@@ -165,7 +165,7 @@ class Fleet:
             if old is not newest:
                 self.cut_end(old)
 
-    def _wire(self, connection: Connection, node: Node, peer: Node, policy: LinkPolicy, purse: Purse | None) -> None:
+    def _wire(self, connection: Connection, node: Node, peer: Node, policy: LinkPolicy, purse: RemainingBudget | None) -> None:
         if node.me.node != connection.way.a and policy.streams == (ALERTS,):
             policy = POLICIES[policy.link_class]  # who is dialled is told in Hello what the link carries
         mine, theirs = connection.nonces if node.me.node == connection.way.a else reversed(connection.nonces)

@@ -16,7 +16,7 @@ from streams.integrity.admission_verifier import Believing
 from streams.integrity.key_trust import Trust
 from streams.integrity.online_audit import Watch
 from streams.link_budget.budget_shares import Shares
-from streams.link_budget.daily_budget import Budget, Leased, Purse
+from streams.link_budget.daily_budget import Budget, Leased, RemainingBudget
 from streams.model.clock_check import ClockCheck
 from streams.model.errors import RetryLater
 from streams.model.identifiers import Origin
@@ -106,7 +106,7 @@ class Node:
         place, places = self.place, self.fleet.places.values()
         companions = [one.name for one in places if one.budget and one.identity == place.identity and one != place]
         shares = Shares(self.me.node, companions)
-        self.purse = Purse(self.place.budget, self.disk.leases, self._keep, self.now_ms, shares) if self.place.budget else None
+        self.purse = RemainingBudget(self.place.budget, self.disk.leases, self._keep, self.now_ms, shares) if self.place.budget else None
         self.fleet.oracle.started(self)
         self.learn()
 

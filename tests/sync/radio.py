@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from landfall.node.peers.link_budgets import ALERTS
-from streams.link_budget.daily_budget import Budget, Purse
+from streams.link_budget.daily_budget import Budget, RemainingBudget
 
 if TYPE_CHECKING:
     from tests.sync.afloat import Wired
@@ -28,11 +28,11 @@ class Radio:
         self.bytes: dict[str, int] = {}
         self.refused = 0
 
-    def hold(self, purse: Purse, alerts: bool) -> bool:
+    def hold(self, purse: RemainingBudget, alerts: bool) -> bool:
         """Whether a link may be opened."""
         return self._asked(purse.hold(WINDOW_BYTES, alerts))
 
-    def sends(self, end: Wired, purse: Purse, bytes_: int) -> bool:
+    def sends(self, end: Wired, purse: RemainingBudget, bytes_: int) -> bool:
         """Whether so many bytes may go out; they have gone then."""
         if not self._asked(purse.ahead(bytes_, _for_alerts(end))):
             self._spent(end, purse)
@@ -41,7 +41,7 @@ class Radio:
         self._bill(bytes_, end)
         return True
 
-    def came(self, end: Wired, purse: Purse, bytes_: int) -> bool:
+    def came(self, end: Wired, purse: RemainingBudget, bytes_: int) -> bool:
         """So many bytes have come in; whether the link may go on."""
         purse.passed(bytes_)
         self._bill(bytes_, end)
@@ -50,7 +50,7 @@ class Radio:
             return False
         return True
 
-    def closed(self, end: Wired, purse: Purse) -> None:
+    def closed(self, end: Wired, purse: RemainingBudget) -> None:
         """The link is gone, and what was on its way with it."""
         if end not in self._released:
             self._released.add(end)
@@ -62,7 +62,7 @@ class Radio:
             self._released.add(end)
             self._bill(end.other.in_flight_bytes, end)
 
-    def _spent(self, end: Wired, purse: Purse) -> None:
+    def _spent(self, end: Wired, purse: RemainingBudget) -> None:
         self.refused += 1
         self._released.add(end)
         purse.release(WINDOW_BYTES, _for_alerts(end))

@@ -11,7 +11,7 @@ from streams.model.errors import Corrupt
 from streams.model.identifiers import Origin
 from streams.model.ranges import RangeSet
 from streams.replication import deletion_claims
-from streams.replication.deletion_claims import Hearsay
+from streams.replication.deletion_claims import DeletionClaims
 from streams.replication.effects import DeclareGone
 from streams.replication.link_terms import Key
 from tests.support.refusals import refusal
@@ -44,9 +44,9 @@ class Exchange:
         return True
 
 
-def heard(peer: str, role: Any = "port") -> tuple[Hearsay, Exchange, list[DeclareGone]]:
+def heard(peer: str, role: Any = "port") -> tuple[DeletionClaims, Exchange, list[DeclareGone]]:
     exchange, declared = Exchange(), list[DeclareGone]()
-    return Hearsay(exchange, Peer(peer, role), declared.append), exchange, declared  # type: ignore[arg-type]
+    return DeletionClaims(exchange, Peer(peer, role), declared.append), exchange, declared  # type: ignore[arg-type]
 
 
 def test_each_word_is_looked_at_once_while_nothing_changes() -> None:

@@ -283,11 +283,11 @@ def test_who_is_in_front_of_another_goes_on_and_who_is_behind_makes_room() -> No
     track.claims.claim(0, 4_000, 9.0)
     wanted = RangeSet([(8_000, 20_000)])
     assert track.next_of(wanted, whole=False) == (8_000, 20_000)
-    assert not track.beside(wanted, 8_000, 0), "nor is what was read ahead let go of"
+    assert not track.follows_another_peer(wanted, 8_000, 0), "nor is what was read ahead let go of"
     track.busy, track.backlog_at = RangeSet(), 0
     track.claims.claim(4_000, 8_000, 9.0)
     assert track.next_of(wanted, whole=False) == (14_000, 20_000)
-    assert track.beside(wanted, 8_000, 0)
+    assert track.follows_another_peer(wanted, 8_000, 0)
 
 
 def test_what_was_read_ahead_is_let_go_of_once_another_brings_what_is_before_it() -> None:

@@ -56,7 +56,7 @@ def test_what_it_said_it_had_and_has_not_when_we_meet_again_is_told_with_the_off
     [named] = liar.meets(30)
     assert named.details == {"peer": "liar", "stream": "containers", "origin": "ship-a@1", "first": 30, "end": 80, "records": 50}
     assert liar.meets(0) == [], "not again within the hour"
-    liar.world.clock.advance(exchange.TOLD_EVERY_S)
+    liar.world.clock.advance(exchange.REPORT_EVERY_S)
     [again] = liar.meets(0)
     assert (again.details["first"], again.details["end"]) == (0, 30), "its later word went for its earlier"
 

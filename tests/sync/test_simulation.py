@@ -16,7 +16,7 @@ import pytest
 from streams.config.roles import may_send
 from streams.integrity.admission_verifier import Believing
 from streams.integrity.key_trust import Trust
-from streams.link_budget.daily_budget import Purse
+from streams.link_budget.daily_budget import RemainingBudget
 from streams.replication import Session, Terms
 from streams.replication.exchange_member import ExchangeMember
 from streams.replication.receiver import Receiver
@@ -70,13 +70,13 @@ def _generous(bugs: pytest.MonkeyPatch) -> None:
 
 
 def _forgetful(bugs: pytest.MonkeyPatch) -> None:
-    begin: Callable[..., None] = Purse.__init__
+    begin: Callable[..., None] = RemainingBudget.__init__
 
     def forgetful(self: Any, *known: Any) -> None:
         begin(self, *known)
         self._used = {}
 
-    bugs.setattr(Purse, "__init__", forgetful)
+    bugs.setattr(RemainingBudget, "__init__", forgetful)
 
 
 def _proud(bugs: pytest.MonkeyPatch) -> None:

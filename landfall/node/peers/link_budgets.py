@@ -20,7 +20,7 @@ from landfall.transport.byte_meter import OPENING_BYTES, Count, Meter
 from streams.commit_points import commit_point
 from streams.config.roles import LinkClass, LinkPolicy
 from streams.link_budget.budget_shares import Shares, Word
-from streams.link_budget.daily_budget import Leased, Purse
+from streams.link_budget.daily_budget import Leased, RemainingBudget
 from streams.model.clock import Clock
 from streams.model.errors import Misuse
 
@@ -97,7 +97,7 @@ class BudgetClock:
 
 
 class Purses:
-    """One `Purse` per class of link that has a budget. Call it from the node's event loop."""
+    """One `RemainingBudget` per class of link that has a budget. Call it from the node's event loop."""
 
     def __init__(
         self, folder: Path, links: Mapping[LinkClass, LinkSettings], now_ms: Callable[[], int], me: str = "", others: Collection[str] = ()
@@ -109,7 +109,7 @@ class Purses:
         self._path, self._book = folder / FILE_NAME, _read(folder / FILE_NAME)
         budgets = {link: budget for link, settings in links.items() if (budget := settings.budget())}
         self._purses = {
-            link: Purse(
+            link: RemainingBudget(
                 budget, self._book.get(link, {}), partial(self._keep, link), now_ms, Shares(me, others), self._book.get(_known(link))
             )
             for link, budget in budgets.items()
@@ -126,7 +126,7 @@ class Purses:
         return any(self.spent(link) for link in self._purses)
 
     def grant(self, link: str, day: str, bytes_: int) -> None:
-        """Allow links of this class this many charged bytes more on `day` (UTC): `Purse.grant`. Without a budget nothing changes."""
+        """Allow links of this class these charged bytes more on `day` (UTC): `RemainingBudget.grant`. Without a budget nothing changes."""
         for purse in (purse for name, purse in self._purses.items() if name == link):
             purse.grant(day, bytes_)
 
@@ -141,8 +141,8 @@ class Purses:
                 purse.shares.apart(who)
 
     def give(self) -> bool:
-        """Give some of what is left here to those of the ship's nodes that have less of a budget: `Purse.give`. Return whether anything was
-        given.
+        """Give some of what is left here to those of the ship's nodes that have less of a budget: `RemainingBudget.give`. Return whether
+        anything was given.
         """
         return sum(purse.give() for purse in self._purses.values()) > 0
 

@@ -97,7 +97,7 @@ class PairCopy:
             logger.info("credentials of another node of this ship or port are taken: %s", ", ".join(changed))
 
     def _tell(self) -> None:
-        self._exchange.tell_credentials(self._credentials.shared)
+        self._exchange.send_credentials(self._credentials.shared)
 
 
 def longer_backoff_s(backoff_s: float, link: LinkClass, since_good_s: float) -> float:

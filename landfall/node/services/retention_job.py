@@ -212,7 +212,7 @@ class Retaining:
         if self._settings.role == "customer":
             own = stream_of(self._settings.identity)
             for stream in (own, *(own + ending for ending in DERIVED)):
-                yield stream, known_holdings.told_of_home(log, terms_of(self._settings.identity), stream)
+                yield stream, known_holdings.last_home_report(log, terms_of(self._settings.identity), stream)
             return
         for stream in log.streams():
             definition = self._definitions.of(stream)
@@ -221,7 +221,7 @@ class Retaining:
 
     def _news(self, log: Log, stream: str, about: str, at_home: AtHome) -> list[Append]:
         if (stream, about) not in self._told:
-            self._told[stream, about] = known_holdings.told_of_home(log, stream, about, {log.node}) or AtHome()
+            self._told[stream, about] = known_holdings.last_home_report(log, stream, about, {log.node}) or AtHome()
         if self._told[stream, about] == at_home:
             return []
         self._told[stream, about] = at_home
@@ -313,9 +313,9 @@ class Retaining:
     def _at_home(self, log: Log, stream: str, definition: Definition) -> AtHome | None:
         """Return what the stream's home last reported to have; None when it reported nothing."""
         if self._settings.role == "ship":
-            return known_holdings.told_of_home(log, f"aboard/{self._settings.identity}", stream)
+            return known_holdings.last_home_report(log, f"aboard/{self._settings.identity}", stream)
         homes = {peer.node for peer in self._settings.known if is_home(peer.peer(), definition)}
-        return known_holdings.told_of_home(log, HOMES, stream, homes)
+        return known_holdings.last_home_report(log, HOMES, stream, homes)
 
     def _tell_problem(self, reason: str, outcome: str, code: str) -> None:
         """Report a problem once, until a round in which it is not found."""
