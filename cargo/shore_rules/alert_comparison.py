@@ -126,7 +126,7 @@ def compare(shown: Iterable[ReportedEpisode], reported: Iterable[ReportedEpisode
         for episode in left:
             others[name(episode)].append(episode)
         for episode in wanted:
-            match = next((other for other in others.get(name(episode), ()) if is_own(episode, other)), None)
+            match = next((candidate for candidate in others.get(name(episode), ()) if is_own(episode, candidate)), None)
             if match is not None:
                 own[episode] = match
                 others[name(episode)].remove(match)
