@@ -52,7 +52,7 @@ def run_dashboards(settings: DashboardSettings) -> None:
     with running(Metrics(PROCESS), settings) as under_way:
         begin(settings, under_way.metrics)
         sys.argv = [str(SCRIPT)]  # Streamlit takes what runs for its script, and the script's folder for its own
-        app = pages(partial(_broke, under_way.teller))
+        app = pages(partial(_broke, under_way.telemetry))
         scheme = "http" if settings.tls_certificate is None else "https"
         log.info("the pages are at %s://%s", scheme, address(settings.host, settings.port))
         app.run(config=options(settings))

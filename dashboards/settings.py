@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field, HttpUrl
 
-from landfall.runtime.service import TellingSettings
+from landfall.runtime.service import ReportSettings
 from landfall.system.settings_table import GivenPath, Host, SharedToken, TrustedProxies, WithCertificate
 
 
-class DashboardSettings(TellingSettings, WithCertificate):
+class DashboardSettings(ReportSettings, WithCertificate):
     """Settings of `landfall dashboards`.
 
     * `api_url`: headquarters' API, asked with each viewer's own token.

@@ -139,24 +139,24 @@ class Client:
             raise Misuse(
                 "a named consumer stands where it last committed", hint="give either a consumer or a standing", code="standing_ambiguous"
             )
-        topic, found = client_topic(consumer), ReaderStanding()
+        topic, reached = client_topic(consumer), ReaderStanding()
         for row in self._nodes.asked_all(lambda doors: list(doors.read.latest(CONSUMERS, topic))):
             try:
-                told = Consumed.read(row["body"])
+                committed = Consumed.read(row["body"])
             except ValueError as problem:
                 raise Corrupt(
                     f"where {consumer!r} stands by {row['origin']} does not read: {problem}",
                     hint="give it another name",
                     code="consumer_unreadable",
                 ) from None
-            if told.stream != stream:
+            if committed.stream != stream:
                 raise Misuse(
-                    f"{consumer!r} is a consumer of {told.stream!r}, not of {stream!r}",
+                    f"{consumer!r} is a consumer of {committed.stream!r}, not of {stream!r}",
                     hint="give the new one another name",
                     code="consumer_of_another",
                 )
-            found = found.merged(told.standing())
-        return StreamFollower(self._nodes, stream, topic, found)
+            reached = reached.merged(committed.standing())
+        return StreamFollower(self._nodes, stream, topic, reached)
 
 
 class StreamFollower:
@@ -168,7 +168,7 @@ class StreamFollower:
     def __init__(self, nodes: _Nodes, stream: str, consumer: str | None, standing: ReaderStanding) -> None:
         self._nodes, self._stream, self._consumer = nodes, stream, consumer
         self._fetched = self._committed = standing
-        self._anew = standing == ReaderStanding()
+        self._from_start = standing == ReaderStanding()
         self._given = _Place(standing)
         self._rows: deque[dict[str, Any]] = deque()
         self._closed = threading.Event()
@@ -207,14 +207,14 @@ class StreamFollower:
         try:
             followed = self._nodes.followed(self._following_soon, self._following, self._closed)
         except Trimmed:
-            begins = self._nodes.start(self._stream) if self._anew else None
+            begins = self._nodes.start(self._stream) if self._from_start else None
             if begins is None or begins == self._fetched.position:
                 raise
             followed = Followed([], ReaderStanding(begins))
         self._rows.extend(followed.rows)
         self._given.next(followed.standing, bool(followed.rows))
         self._fetched = followed.standing
-        self._anew &= not followed.rows
+        self._from_start &= not followed.rows
 
     def _following(self, doors: _Doors) -> Followed:
         return doors.read.follow(self._stream, self._fetched, ROWS_MAX, WAIT_MS)
@@ -233,8 +233,8 @@ class StreamFollower:
                 "a follower without a consumer's name has nothing to commit", hint="follow(stream, consumer=…)", code="consumer_missing"
             )
         name, standing = self._consumer, self.standing
-        told = skip_reports(name, self._stream, newly_skipped(self._committed.skipped, standing.skipped))
-        exceptions = [Append(EXCEPTIONS, to_batch([Record(name, body=body)])) for body in told]
+        reports = skip_reports(name, self._stream, newly_skipped(self._committed.skipped, standing.skipped))
+        exceptions = [Append(EXCEPTIONS, to_batch([Record(name, body=body)])) for body in reports]
         appends = [standing_append(name, self._stream, standing), *exceptions]
         self._nodes.asked(lambda doors: doors.append.append(appends))
         self._committed = standing
@@ -403,5 +403,5 @@ class _Race(Generic[Answer]):
 
 
 def _nobody(problems: Iterable[LandfallError]) -> RetryLater:
-    told = "; ".join(map(str, problems))
-    return RetryLater(f"no node answers: {told}", hint="name more nodes, or ask again later", code="no_node_answers")
+    reasons = "; ".join(map(str, problems))
+    return RetryLater(f"no node answers: {reasons}", hint="name more nodes, or ask again later", code="no_node_answers")

@@ -57,7 +57,7 @@ def replay(settings: ReplaySettings, path: Path) -> ReplayOutcome:
     with running(metrics, settings) as under_way, serve_health(settings.host, settings.health_port, health, settings):
         rows = read_recorded(path)[: settings.rows_max]
         began_s = time.monotonic()
-        report = partial(under_way.teller.report, outcome="tried again")
+        report = partial(under_way.telemetry.report, outcome="tried again")
         publisher = Publisher([settings.intake.at], {settings.intake.at: settings.intake}, WallClock(), report, name="replay")
         try:
             acknowledged = _play(rows, publisher, settings.speed, metrics)

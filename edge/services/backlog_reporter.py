@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from landfall.node.node import Node
-from landfall.node.peers.peer_acknowledgements import Told
+from landfall.node.peers.peer_acknowledgements import ClaimedRanges
 from streams.config.companion_streams import WAITING, parent_of
 from streams.config.roles import Peer
 from streams.config.stream_definitions import Definitions, may_have
@@ -96,7 +96,7 @@ class TellingWaiting:
                 durable.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
         return durable
 
-    def with_signed(self, at_home: Told, streams: Iterable[str]) -> Durable:
+    def with_signed(self, at_home: ClaimedRanges, streams: Iterable[str]) -> Durable:
         """Return what the homes of these streams have of this ship's own records, by their report in a session (`at_home`) or signed. Reads
         the log."""
         for stream in streams:

@@ -21,7 +21,7 @@ from cargo.shore_rules.digests import FROM, READINGS, UNTIL, DigestFold
 from edge.links.link_choice import LinkChoice
 from edge.services.backlog_reporter import Durable, TellingWaiting
 from landfall.node.node import Node
-from landfall.node.peers.peer_acknowledgements import Told
+from landfall.node.peers.peer_acknowledgements import ClaimedRanges
 from streams.commit_points import commit_point
 from streams.consumers import CONSUMERS, Consumer
 from streams.log import Append, Log
@@ -127,7 +127,7 @@ class Digesting:
             self._node.metrics.count("digested_readings", window.readings)
             _log.info("a digest goes ashore: %s containers, %s readings that wait", f"{window.boxes:,}", f"{window.readings:,}")
 
-    def _next(self, position: Position, now_ms: int, at_home: Told | None) -> _Window | None:
+    def _next(self, position: Position, now_ms: int, at_home: ClaimedRanges | None) -> _Window | None:
         """Return the window of the first reading after `position`, or the one after the last digest's; None while it has not ended.
 
         `at_home`: what homes report that they have, where the digest reports the readings that wait."""

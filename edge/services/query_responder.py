@@ -19,7 +19,7 @@ import pyarrow as pa
 from cargo.shore_rules.ship_queries import RECORDS_MAX, TOPIC, Allowance, Answer, Ask, QueryMatch, answered, read_answer, read_ask
 from edge.services.backlog_reporter import Durable, TellingWaiting
 from landfall.node.node import Node
-from landfall.node.peers.peer_acknowledgements import Told
+from landfall.node.peers.peer_acknowledgements import ClaimedRanges
 from landfall.node.settings import LinkSettings
 from landfall.transport.byte_meter import OPENING_BYTES
 from streams.body_reader import Bodies
@@ -161,7 +161,7 @@ class QueryResponder:
                             what, "not answered", code="record_unreadable", topic=topic, problem=str(problem)[:PROBLEM_CHARS_MAX]
                         )
 
-    def _pick(self, ask: Ask, at_home: Told) -> _Picked:
+    def _pick(self, ask: Ask, at_home: ClaimedRanges) -> _Picked:
         durable = self._telling.with_signed(at_home, ASKED_STREAMS)
         parts: list[Record] = []
         records = sent_before = 0

@@ -30,7 +30,7 @@ from hq.asgi_headers import ProtectedAnswers
 from hq.serving.database import ServingReader
 from landfall.runtime.log_wait import opened_log
 from landfall.runtime.process_clock import following
-from landfall.runtime.service import teller_of
+from landfall.runtime.service import telemetry_of
 from landfall.runtime.telemetry_client import TelemetryClient
 from landfall.system.http_headers import DATA_HEADERS
 from landfall.system.listen_address import bound
@@ -74,7 +74,7 @@ def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = N
     here, as a server that starts can not be asked to end. Sessions end by the time that `wall` shows now, continued by boot time."""
     log, session_ms = opened_log(settings.log), steady_ms(wall or WallClock())
     metrics, door = Metrics(PROCESS), AppendDoor(settings.door, settings.token.get_secret_value())
-    teller = teller_of(settings, metrics, clock)
+    teller = telemetry_of(settings, metrics, clock)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field, HttpUrl
 
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
-from landfall.runtime.service import TellingSettings
+from landfall.runtime.service import ReportSettings
 from landfall.system.settings_table import (
     DoorUrl,
     GivenPath,
@@ -21,7 +21,7 @@ from landfall.system.settings_table import (
 )
 
 
-class ApiSettings(TellingSettings, WithCertificate):
+class ApiSettings(ReportSettings, WithCertificate):
     """Settings of `landfall api`.
 
     * `database_url`: the projector's database; by default the SQLite file `serving.db` in the working folder.

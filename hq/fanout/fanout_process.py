@@ -8,7 +8,7 @@ from functools import partial
 
 from hq.fanout.kafka_writer import Fanout
 from hq.fanout.settings import FanoutSettings
-from landfall.runtime.hole_patience import SkippedTold
+from landfall.runtime.hole_patience import SkippedReports
 from landfall.runtime.log_wait import opened_log
 from landfall.runtime.service import Running, run_work
 from landfall.runtime.skipped_watch import BelowFloor
@@ -26,7 +26,7 @@ class TellingFanout:
     """A fan-out that reports to `exceptions` each hole it skipped, once, and what it never read below the log's floor."""
 
     def __init__(self, fanout: Fanout, running: Running) -> None:
-        self._fanout, self._skipped = fanout, SkippedTold(running.teller, PROCESS)
+        self._fanout, self._skipped = fanout, SkippedReports(running.telemetry, PROCESS)
         self._floor = BelowFloor(fanout.reader, running, PROCESS)
 
     @property

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from hq.fanout.customer_routes import POSITIONS
 from hq.fanout.kafka_messages import Message
 from landfall.storage.kafka.deliveries import Deliveries
-from landfall.storage.kafka.kafka_configuration import asked, asked_of_leaders, client_settings, producer_settings, told
+from landfall.storage.kafka.kafka_configuration import asked, asked_of_leaders, client_settings, error_of, producer_settings
 from landfall.storage.kafka.settings import KafkaAccess
 from streams.gap_skipping_reader import SKIPPED, ReaderStanding, standings_from_json, standings_to_json
 from streams.model.errors import LandfallError, RetryLater
@@ -78,7 +78,7 @@ class FanoutTransactions:
         except KafkaException as problem:
             if problem.args[0].code() == KafkaError._FATAL:
                 self._commit()  # can not succeed any more, but names the cause, which `produce` does not
-            raise told(problem, WHO) from problem
+            raise error_of(problem, WHO) from problem
         except BufferError as problem:
             raise RetryLater("more messages wait for Kafka than the producer holds", code="kafka_queue_full") from problem
         asked(lambda: self._producer.poll(0), WHO)

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 from hq.fanout.customer_routes import FANNED_OUT, POSITIONS, TopicRight, kafka_topic, right_to
 from hq.fanout.kafka_client import ANSWER_S_MAX, WHO
 from hq.fanout.settings import FanoutSettings, KafkaReader
-from landfall.storage.kafka.kafka_configuration import client_settings, told
+from landfall.storage.kafka.kafka_configuration import client_settings, error_of
 from landfall.storage.kafka.settings import Mechanism
 
 SCRAM_ROUNDS = 8_192
@@ -65,7 +65,7 @@ class KafkaRights:
             described = self._admin.describe_topics(TopicCollection(names), request_timeout=ANSWER_S_MAX) if names else {}
             ids = {name: str(one.result().topic_id) for name, one in described.items()}
         except KafkaException as problem:
-            raise told(problem, WHO) from problem
+            raise error_of(problem, WHO) from problem
         self._known &= set(ids)
         return ids
 
@@ -89,7 +89,7 @@ class KafkaRights:
                 made.result()
             except KafkaException as problem:
                 if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise told(problem, WHO) from problem
+                    raise error_of(problem, WHO) from problem
 
     def _there(self) -> list[AclBinding]:
         anything: Any = None
@@ -99,7 +99,7 @@ class KafkaRights:
         try:
             found: list[AclBinding] = self._admin.describe_acls(every, request_timeout=ANSWER_S_MAX).result()
         except KafkaException as problem:
-            raise told(problem, WHO) from problem
+            raise error_of(problem, WHO) from problem
         return found
 
 
@@ -136,4 +136,4 @@ def _wait(futures: dict[Any, Future[Any]]) -> None:
         try:
             future.result()
         except KafkaException as problem:
-            raise told(problem, WHO) from problem
+            raise error_of(problem, WHO) from problem

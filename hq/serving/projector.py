@@ -15,7 +15,7 @@ from hq.serving.database import ServingDatabase
 from hq.serving.models import Rejected
 from hq.serving.projection_loop import Projector
 from hq.serving.routes import routes
-from landfall.runtime.hole_patience import SkippedTold
+from landfall.runtime.hole_patience import SkippedReports
 from landfall.runtime.log_wait import opened_log
 from landfall.runtime.service import Running, WorkSettings, run_work
 from landfall.runtime.skipped_watch import BelowFloor
@@ -82,7 +82,7 @@ class TellingProjector:
         self._projector, self._running, self._every_s = projector, running, every_s
         self._told: Told = {}
         self._told_at_s = float("-inf")
-        self._skipped = SkippedTold(running.teller, PROCESS)
+        self._skipped = SkippedReports(running.telemetry, PROCESS)
         self._floor = BelowFloor(projector.reader, running, PROCESS)
 
     @property
@@ -104,7 +104,7 @@ class TellingProjector:
             self._told_at_s = self._running.clock.monotonic_s()
             with self._projector.database.transaction() as connection:
                 appends, reached = untold(connection, self._told, PROCESS, self._running.clock.now_ms())
-            if appends and self._running.teller.tell(appends):
+            if appends and self._running.telemetry.send(appends):
                 self._told = reached
         return taken
 
@@ -114,5 +114,5 @@ def _projecting(settings: ProjectorSettings, running: Running) -> Iterator[Telli
     with closing(ServingDatabase(settings.database_url)) as database, closing(opened_log(settings.log)) as reader:
         known = routes(settings.places, reader)
         projector = Projector(reader, database, running.clock, running.metrics, known, settings.step_records_max)
-        report_unplaced(reader, settings.places, running.teller)
+        report_unplaced(reader, settings.places, running.telemetry)
         yield TellingProjector(projector, running, settings.metrics_every_s)

@@ -145,8 +145,8 @@ class CredentialFile:
         be read.
         """
         try:
-            told = read_private(self.path)
-            return msgspec.json.decode(told, type=_Kept).credentials
+            content = read_private(self.path)
+            return msgspec.json.decode(content, type=_Kept).credentials
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as problem:
@@ -332,7 +332,7 @@ class Credentials:
         self._watching.append(call)
         return lambda: self._watching.remove(call)
 
-    def tell_changed(self) -> None:
+    def notify_watchers(self) -> None:
         """Call every function of `on_change`. Called after the credentials have changed."""
         for call in list(self._watching):
             call()

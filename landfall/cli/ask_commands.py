@@ -17,7 +17,7 @@ from cargo.vocabulary.trade_codes import check_container
 from landfall.cli.hq_requests import Api, Username, answer_of, headquarters
 from landfall.cli.login_prompt import PasswordFile
 from landfall.cli.number_format import printable, read_at_ms, utc
-from landfall.cli.table_output import tell
+from landfall.cli.table_output import write_notes
 from landfall.cli.terminal_encoding import say
 from streams.model.errors import Misuse
 
@@ -61,8 +61,8 @@ def ask_ship(
     """
     with headquarters(api, username, password_file) as client:
         if list_:
-            told = [one for page in _pages(client) for one in page]
-            say("\n".join(map(json.dumps, told))) if as_json else _show(told)
+            asks = [ask for page in _pages(client) for ask in page]
+            say("\n".join(map(json.dumps, asks))) if as_json else _show(asks)
             return
         if ship is None or container is None or since is None or (price and at_most is not None):
             raise Misuse(
@@ -70,16 +70,16 @@ def ask_ship(
                 hint="or --list: what was asked before",
                 code="arguments_missing",
             )
-        tell([f"{container}: {problem}"] if (problem := check_container(container).problem) else [])
+        write_notes([f"{container}: {problem}"] if (problem := check_container(container).problem) else [])
         span = {"since_at_ms": read_at_ms(since), "until_at_ms": read_at_ms(until) if until else _now_ms(client)}
         body = {"ship": ship, "container": container, **span, "spend": "nothing" if price else "budget"}
         while True:
             ask_id = answer_of(client, "POST", "/api/asks", json={**body, "at_most": at_most})["ask_id"]
-            one = _answered(client, ask_id, wait_s)
-            say(json.dumps(one) if as_json else _line(one) if one["answer"] else _waits(client, one))
-            if price or as_json or one["state"] != "priced" or (at_most := _agreed(one["answer"]["cost"])) is None:
+            ask = _answered(client, ask_id, wait_s)
+            say(json.dumps(ask) if as_json else _line(ask) if ask["answer"] else _waits(client, ask))
+            if price or as_json or ask["state"] != "priced" or (at_most := _agreed(ask["answer"]["cost"])) is None:
                 break
-    if not (one["arrived"] or (price and one["state"] == "priced")):
+    if not (ask["arrived"] or (price and ask["state"] == "priced")):
         raise typer.Exit(1)
 
 
@@ -127,19 +127,19 @@ def _waits(client: httpx.Client, one: dict[str, Any]) -> str:
     return f"{one['ask_id']}: asked; the ship has not answered yet; {heard} (`landfall ask --list` shows when it has)"
 
 
-def _line(one: dict[str, Any]) -> str:
-    state = "answered, on its way" if one["state"] == "answered" and not one["arrived"] else one["state"]
-    return printable(f"{one['ask_id']}: {state}: {one['answer']['told']}")
+def _line(ask: dict[str, Any]) -> str:
+    state = "answered, on its way" if ask["state"] == "answered" and not ask["arrived"] else ask["state"]
+    return printable(f"{ask['ask_id']}: {state}: {ask['answer']['told']}")
 
 
-def _show(told: list[dict[str, Any]]) -> None:
+def _show(asks: list[dict[str, Any]]) -> None:
     table = Table("ask", "ship", "container", "since", "until", "asked", "by", "state", "cost", "answer", box=None, header_style="bold")
-    for one in told:
-        answer = one["answer"] or {"cost": None, "told": ""}
-        state = "on its way" if one["state"] == "answered" and not one["arrived"] else one["state"]
+    for ask in asks:
+        answer = ask["answer"] or {"cost": None, "told": ""}
+        state = "on its way" if ask["state"] == "answered" and not ask["arrived"] else ask["state"]
         cost = "" if answer["cost"] is None else f"{answer['cost']:,.4f}"
-        times = (utc(one[name]) for name in ("since_at_ms", "until_at_ms", "asked_at_ms"))
+        times = (utc(ask[name]) for name in ("since_at_ms", "until_at_ms", "asked_at_ms"))
         since, until, asked = times
-        row = (one["ask_id"], one["ship"], one["container"], since, until, asked, one["asked_by"], state, cost, answer["told"])
+        row = (ask["ask_id"], ask["ship"], ask["container"], since, until, asked, ask["asked_by"], state, cost, answer["told"])
         table.add_row(*map(printable, row))
-    Console(width=None if Console().is_terminal else 300).print(table if told else "no ship was asked yet")
+    Console(width=None if Console().is_terminal else 300).print(table if asks else "no ship was asked yet")

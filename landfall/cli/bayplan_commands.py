@@ -40,7 +40,7 @@ File = Annotated[Path, typer.Argument(help="A BAPLIE file of the ship or the ter
 _SIDES = ("port", "centre", "starboard")
 _OF_FILE = frozenset({"container", "slot", "size_type"})
 """Fields whose problems the file's own notes report, with the segment."""
-TOLD_MAX = 20
+PROBLEMS_SHOWN_MAX = 20
 """Maximum number of problems, and of notes, that are shown of a file."""
 
 
@@ -213,9 +213,9 @@ def _of_registry(notes: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _first(found: Sequence[PlanProblem | str]) -> Iterator[str]:
-    yield from map(str, found[:TOLD_MAX])
-    if len(found) > TOLD_MAX:
-        yield f"{len(found) - TOLD_MAX:,} more, {len(found):,} in all"
+    yield from map(str, found[:PROBLEMS_SHOWN_MAX])
+    if len(found) > PROBLEMS_SHOWN_MAX:
+        yield f"{len(found) - PROBLEMS_SHOWN_MAX:,} more, {len(found):,} in all"
 
 
 def _ship_of(client: httpx.Client, call_sign: str) -> str:

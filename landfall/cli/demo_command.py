@@ -36,11 +36,11 @@ from landfall.demo.fleet_settings import (
     Fleet,
     PlayedStory,
     programs,
+    report_settings,
     sim_settings,
-    told_through_hq,
     write_settings,
 )
-from landfall.runtime.service import TellingSettings, running
+from landfall.runtime.service import ReportSettings, running
 from landfall.runtime.telemetry_client import TelemetryClient
 from landfall.system.stop_flag import Stop
 from landfall.system.text_files import ENCODING
@@ -66,17 +66,17 @@ class Demo:
         self.fleet = fleet
         self._console = console
         self._stopping = stopping
-        self._told = ExitStack()
-        self._teller: TelemetryClient | None = None
+        self._reporting = ExitStack()
+        self._telemetry: TelemetryClient | None = None
         self.metrics = Metrics("demo")
-        self.supervisor = Supervisor(fleet.folder / "logs", self._tell, stopping)
+        self.supervisor = Supervisor(fleet.folder / "logs", self._report, stopping)
 
     def __enter__(self) -> Demo:
         self.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
-        self._told.__exit__(kind, problem, trace)
+        self._reporting.__exit__(kind, problem, trace)
         self.stop()
 
     def start(self) -> None:
@@ -96,23 +96,23 @@ class Demo:
                 self.metrics.observe("start", took_s * 1_000)
                 self._console.print(f"[green]✓[/green] {program.name:<11} {program.purpose} [dim]({took_s:.1f} s)[/dim]")
             self._let_the_story_go_on(next(program for program in wanted if program.name == SIM))
-            self._begin_to_tell()
+            self._begin_to_report()
             undo.pop_all()
 
-    def _begin_to_tell(self) -> None:
-        settings = TellingSettings.model_validate(told_through_hq(self.fleet, Secrets(self.fleet.folder / SECRETS), "demo"))
-        self._teller = self._told.enter_context(running(self.metrics, settings, self._standing)).teller
+    def _begin_to_report(self) -> None:
+        settings = ReportSettings.model_validate(report_settings(self.fleet, Secrets(self.fleet.folder / SECRETS), "demo"))
+        self._telemetry = self._reporting.enter_context(running(self.metrics, settings, self._standing)).telemetry
 
     def _standing(self) -> dict[str, Any]:
         """Set the gauges as they stand now, and return nothing else."""
         self.metrics.gauge("processes", len(self.supervisor.running))
         return {}
 
-    def _tell(self, what: str, outcome: str) -> None:
+    def _report(self, what: str, outcome: str) -> None:
         """Report what happened to a process and what was done: on the screen and, once a client for it exists, in `exceptions`."""
         self._console.print(f"{what}; {outcome}", markup=False)
-        if self._teller is not None:
-            self._teller.report(what, outcome=outcome)
+        if self._telemetry is not None:
+            self._telemetry.report(what, outcome=outcome)
 
     def _let_the_story_go_on(self, simulator: Program) -> None:
         """End the hold. A simulator that dies from here on is started again without one."""
@@ -132,11 +132,11 @@ class Demo:
     def watch(self) -> None:
         """Start again the processes that die, until asked to stop."""
         while not self._stopping.wait(WATCH_EVERY_S):
-            self.supervisor.mend()
+            self.supervisor.restart_dead()
 
     def stop(self) -> None:
         """Ask every process to end and wait for it."""
-        self._told.close()
+        self._reporting.close()
         try:
             if self.supervisor.running:
                 self._console.print("\nstopping, what is under way is finished first …")
@@ -151,22 +151,22 @@ def run_demo(fleet: Fleet, *, fresh: bool) -> None:
     Raises Misuse, before anything is deleted or started, for everything that would stop it later; RetryLater when a process does not come
     up.
     """
-    if found := list(hindrances(fleet, fresh=fresh)):
+    if problems := list(hindrances(fleet, fresh=fresh)):
         raise Misuse(
-            "before the demo can start:\n" + "\n".join(f"- {one}" for one in found) + "\n",
+            "before the demo can start:\n" + "\n".join(f"- {hindrance}" for hindrance in problems) + "\n",
             hint="nothing was started",
             code="demo_not_ready",
         )
     console = Console()
     began = time.monotonic()
     prepare(fleet.folder, fresh=fresh)
-    with stopping() as told:
+    with stopping() as stop:
         try:
-            with Demo(fleet, console, told) as demo:
+            with Demo(fleet, console, stop) as demo:
                 welcome(console, fleet, time.monotonic() - began)
                 demo.watch()
         except RetryLater:
-            if not told.is_set():
+            if not stop.is_set():
                 raise
     again = again_as_typed(fleet)
     console.print(f"stopped. `{again}` goes on where this stopped; `{again} --fresh` starts again.", markup=False, soft_wrap=True)
@@ -195,7 +195,7 @@ def hindrances(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
         yield f"Only {free_gb:.1f} GB are free where {folder} is to lie; {FREE_GB_MIN:.0f} GB are needed.\n  Free some, or use --folder."
 
 
-def story_told(folder: Path, speed: float, *, fresh: bool, seed: int | None = None, boxes: int | None = None) -> PlayedStory:
+def chosen_story(folder: Path, speed: float, *, fresh: bool, seed: int | None = None, boxes: int | None = None) -> PlayedStory:
     """Return the story with the given values. A value that is None is taken from the story in `folder`; if the demo begins afresh, it is
     the default.
     """

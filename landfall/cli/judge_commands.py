@@ -104,28 +104,28 @@ def show(judgement: Judgement, *, whole: bool) -> None:
             console.print(f"{verdict}: {MEANINGS[verdict]}", markup=False)
 
 
-def _row(one: Compared) -> tuple[str, ...]:
-    told = one.either
-    lasted = "not over" if told.until_at_ms is None else minutes(told.until_at_ms - told.since_at_ms) or "0 s"
-    return told.topic, told.side, told.rule, one.verdict, utc(told.since_at_ms), lasted, _what(one)
+def _row(comparison: Compared) -> tuple[str, ...]:
+    episode = comparison.either
+    lasted = "not over" if episode.until_at_ms is None else minutes(episode.until_at_ms - episode.since_at_ms) or "0 s"
+    return episode.topic, episode.side, episode.rule, comparison.verdict, utc(episode.since_at_ms), lasted, _what(comparison)
 
 
-def _what(one: Compared) -> str:
-    told = one.either
-    said = []
-    if told.peak_c is not None and told.degree_minutes is not None:
-        said.append(f"peak {told.peak_c:+.1f} °C, {told.degree_minutes:,.0f} degree-minutes")
-    elif told.detail:
-        said.append(printable(told.detail))
-    if one.verdict == "untold" and one.told is not None:
-        said.append("its record was reported" if not one.differs else "its record was reported otherwise")
-    if one.told is not None and one.differs:
-        said.append("reported as " + ", ".join(f"{WORDS[name]} {_value(one.told, name)}" for name in one.differs))
-    return "; ".join(said)
+def _what(comparison: Compared) -> str:
+    episode = comparison.either
+    parts = []
+    if episode.peak_c is not None and episode.degree_minutes is not None:
+        parts.append(f"peak {episode.peak_c:+.1f} °C, {episode.degree_minutes:,.0f} degree-minutes")
+    elif episode.detail:
+        parts.append(printable(episode.detail))
+    if comparison.verdict == "untold" and comparison.told is not None:
+        parts.append("its record was reported" if not comparison.differs else "its record was reported otherwise")
+    if comparison.told is not None and comparison.differs:
+        parts.append("reported as " + ", ".join(f"{WORDS[name]} {_value(comparison.told, name)}" for name in comparison.differs))
+    return "; ".join(parts)
 
 
-def _value(told: ReportedEpisode, name: str) -> str:
-    value = getattr(told, name)
+def _value(episode: ReportedEpisode, name: str) -> str:
+    value = getattr(episode, name)
     if value is None:
         return "not over"
     if name.endswith("_at_ms"):

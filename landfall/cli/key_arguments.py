@@ -57,20 +57,20 @@ def trust_among(keys: Sequence[str], nodes: Collection[str]) -> Trust:
 
 def _read(key: str) -> list[tuple[str | None, bytes]]:
     """Return each key in one `--key`, with the node that it is given for."""
-    found = []
+    keys = []
     for line in _lines(key):
-        if told := line.partition("#")[0].strip():
-            node, named, text = told.rpartition("=")
+        if entry := line.partition("#")[0].strip():
+            node, named, text = entry.rpartition("=")
             try:
-                found.append((node.strip() if named else None, key_from_text(text)))
+                keys.append((node.strip() if named else None, key_from_text(text)))
             except Misuse as problem:
                 where = "" if line is key else f", of the file {key},"
                 raise Misuse(
-                    f"{_short(told)}{where} is no public key, nor a file with some", hint=problem.hint, code="public_key_invalid"
+                    f"{_short(entry)}{where} is no public key, nor a file with some", hint=problem.hint, code="public_key_invalid"
                 ) from None
-    if not found:
+    if not keys:
         raise Misuse(f"no public key is in {_short(key)}", hint="give one as `landfall proof key` shows it", code="public_key_missing")
-    return found
+    return keys
 
 
 def _lines(key: str) -> list[str]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from landfall.cli.number_format import printable, utc
-from landfall.cli.table_output import Row, Telling
+from landfall.cli.table_output import Row, RowOutput
 
 UNSEEN_WIDTH = 1_000
 """Width of a line that goes to no terminal, characters: a list's lines are not folded there."""
@@ -68,16 +68,16 @@ class List:
         """Yield the rows as a table."""
         yield pa.Table.from_pylist([self._turned(row, json.dumps) for row in rows], self._schema())
 
-    def telling(self) -> Telling:
+    def as_table(self) -> RowOutput:
         """Return the output of the rows as a table with headings."""
-        return Telling(self._table, self._json_line, self._schema())
+        return RowOutput(self._table, self._json_line, self._schema())
 
-    def in_words(self, lines: Callable[[Row], Iterable[str]], style: str = "", last: Callable[[int], str] | None = None) -> Telling:
+    def in_words(self, lines: Callable[[Row], Iterable[str]], style: str = "", last: Callable[[int], str] | None = None) -> RowOutput:
         """Return the output of the rows, where people read a line or more for each, on a terminal in `style`. After them comes `last` of
         the number of rows.
         """
 
-        def told(tables: Iterator[pa.Table], sink: TextIO) -> None:
+        def text(tables: Iterator[pa.Table], sink: TextIO) -> None:
             console = Console(file=sink, highlight=False, soft_wrap=True, emoji=False)
             rows = 0
             for row in self._rows(tables):
@@ -87,17 +87,17 @@ class List:
             if last is not None:
                 console.print(last(rows), markup=False)
 
-        return Telling(told, self._json_line, self._schema())
+        return RowOutput(text, self._json_line, self._schema())
 
     def _schema(self) -> pa.Schema:
         return pa.schema([(column.name, column.kind) for column in self.columns])
 
     def _table(self, tables: Iterator[pa.Table], sink: TextIO) -> None:
-        told = Table(*(column.heading for column in self.columns), box=None, header_style="bold")
+        table = Table(*(column.heading for column in self.columns), box=None, header_style="bold")
         for row in self._rows(tables):
-            told.add_row(*(column.words(row[column.name]) for column in self.columns))
+            table.add_row(*(column.words(row[column.name]) for column in self.columns))
         Console(file=sink, width=None if sink.isatty() else UNSEEN_WIDTH).print(
-            told if told.row_count or not self.nothing else self.nothing
+            table if table.row_count or not self.nothing else self.nothing
         )
 
     def _rows(self, tables: Iterator[pa.Table]) -> Iterator[Row]:

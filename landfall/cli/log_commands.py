@@ -17,7 +17,7 @@ from landfall.cli.log_follower import LogFollower
 from landfall.cli.log_snapshot import Held
 from landfall.cli.number_format import counts, many, read_at_ms
 from landfall.cli.record_output import RECORDS, limited, with_proven
-from landfall.cli.table_output import Format, Row, say, tell, write
+from landfall.cli.table_output import Format, Row, say, write, write_notes
 from landfall.cli.unreadable_records import NEWER, end_of_unread, unread_of, unread_of_topic, unread_words
 from landfall.storage.row_tables import merged
 from streams.codec import BlockCodec
@@ -81,7 +81,7 @@ def list_origins(folder: Folder, stream: OptionalStream = None, format_: How = F
     """
     with opened(folder) as log:
         names = log.streams() if stream is None else [known_stream(log, stream)]
-        write(lambda: ORIGINS.tables(_origins(folder, log, names)), ORIGINS.telling(), format_, output)
+        write(lambda: ORIGINS.tables(_origins(folder, log, names)), ORIGINS.as_table(), format_, output)
 
 
 @log_app.command("cat")
@@ -100,8 +100,8 @@ def cat(
     with opened(folder) as log:
         held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
         whole = write(lambda: limited(held.rows(), limit), RECORDS, format_, output) < limit
-        _tell_more(limit, held.count())
-        _tell_left_out(held, holes=whole)
+        _note_more(limit, held.count())
+        _note_left_out(held, holes=whole)
 
 
 @log_app.command("tail")
@@ -140,12 +140,12 @@ def tail(
         write(lambda: iter([last]), RECORDS, format_, output)
         if not follow:
             end_of_unread(unread)
-        tell([*unread, *([NEWER] if unread else [])])
+        write_notes([*unread, *([NEWER] if unread else [])])
         while follow:
             news = following.look()
-            tell(news.ended)
+            write_notes(news.ended)
             write(news.tables, RECORDS, format_, None)
-            tell(news.found)
+            write_notes(news.found)
             time.sleep(FOLLOW_EVERY_S)
 
 
@@ -170,10 +170,10 @@ def history(
         found = log.history(topic, *span)
         shown = with_proven(found.rows.slice(0, limit), _signed(log))
         write(lambda: iter([shown]), RECORDS, format_, output)
-        _tell_more(limit, found.rows.num_rows)
+        _note_more(limit, found.rows.num_rows)
         if not found.rows.num_rows:
             then = "" if since is None and until is None else " in that time"
-            tell([f"nothing is known of {topic!r} in this log{then}"])
+            write_notes([f"nothing is known of {topic!r} in this log{then}"])
         end_of_unread(unread_of_topic(log, log.streams(), *span))
 
 
@@ -198,7 +198,7 @@ def export(
     span = span_ms(since, until)
     with opened(folder, whole=not past_holes) as log:
         held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
-        chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
+        chosen = format_ or next((format_name for format_name in Format if output.suffix == f".{format_name}"), None)
         if chosen is None:
             raise Misuse(
                 f"{output.name} does not name a format", hint="end it in .parquet, .csv or .json, or give --format", code="format_unknown"
@@ -206,7 +206,7 @@ def export(
         known = None if topics is None else [known_topic(log, topic) for topic in topics]
         rows = write(lambda: (_within(table, *span) for table in held.rows(known)), RECORDS, chosen, output)
         say(f"{output}: {many(rows, 'record')}")
-        _tell_left_out(held, holes=True)
+        _note_left_out(held, holes=True)
 
 
 def span_ms(since: str | None, until: str | None) -> tuple[int | None, int | None]:
@@ -217,19 +217,19 @@ def span_ms(since: str | None, until: str | None) -> tuple[int | None, int | Non
     return begin, end
 
 
-def _tell_more(limit: int, there_are: int) -> None:
+def _note_more(limit: int, there_are: int) -> None:
     if there_are > limit:
-        tell([f"these are the first {limit:,} of {there_are:,} records; --limit shows more"])
+        write_notes([f"these are the first {limit:,} of {there_are:,} records; --limit shows more"])
 
 
-def _tell_left_out(held: Held, *, holes: bool) -> None:
+def _note_left_out(held: Held, *, holes: bool) -> None:
     """Report on standard error what can not be read here and, with `holes`, what is held behind them. End the command with 1 when any of
     that was left out.
     """
     sentences = held.left_out() if holes else []
     if sentences:
         hint = f"`landfall log gaps {held.stream}` lists what is missing" + ("" if held.past_holes else "; --past-holes writes the rest")
-        tell([*sentences, hint])
+        write_notes([*sentences, hint])
     end_of_unread(held.unread())
     if sentences:
         raise typer.Exit(0 if held.past_holes else 1)
@@ -269,14 +269,14 @@ def _signed(log: LogReader) -> SignedUntil:
 def _last(log: LogReader, stream: str, ledger: Ledger, limit: int) -> tuple[pa.Table, list[str]]:
     """Return the last `limit` held records, whatever their origin, by order time; and which of each origin's last can not be read."""
     last: list[tuple[Origin, int, int]] = []
-    told: list[str] = []
+    unread_notes: list[str] = []
     for origin, one in sorted(ledger.items()):
         unread = unread_of(log, stream, origin).common(one.held)
         ranges = _last_ranges(one.held.without(unread), limit)
         last += [(origin, first, end) for first, end in ranges]
-        told += unread_words(stream, origin, unread.common(_last_ranges(one.held, limit)))
+        unread_notes += unread_words(stream, origin, unread.common(_last_ranges(one.held, limit)))
     rows = merged([batch for origin, first, end in last for batch in log.run(stream, origin, first, end)])
-    return rows.slice(max(0, rows.num_rows - limit)), told
+    return rows.slice(max(0, rows.num_rows - limit)), unread_notes
 
 
 def _last_ranges(held: RangeSet, limit: int) -> list[Range]:

@@ -13,7 +13,7 @@ from landfall.cli.list_output import List, ListColumn
 from landfall.cli.log_commands import Folder, How, Output, log_app
 from landfall.cli.log_folder import DAMAGED
 from landfall.cli.number_format import many
-from landfall.cli.table_output import Format, Row, check_output, tell, write
+from landfall.cli.table_output import Format, Row, check_output, write, write_notes
 from landfall.storage.backup import backup as copy
 from landfall.storage.backup import check_backup
 from landfall.storage.backup import restore as put_back
@@ -56,7 +56,7 @@ def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> 
     words = DAMAGE.in_words(_damaged, "red", lambda damaged: _looked_at(log, damaged, tally))
     damaged = write(lambda: _found(log, tally), words, format_, output)
     if format_ is not Format.TEXT:
-        tell([_looked_at(log, damaged, tally)])
+        write_notes([_looked_at(log, damaged, tally)])
     raise typer.Exit(DAMAGED if damaged else 0)
 
 
@@ -89,7 +89,7 @@ def restore(
     _refuse_kafka(home / "log")
     tally = CheckTally()
     damaged = [line for table in _found(source, tally) for row in table.to_pylist() for line in _damaged(row)]
-    tell([*damaged, _looked_at(source, len(damaged), tally)])
+    write_notes([*damaged, _looked_at(source, len(damaged), tally)])
     if damaged and not damaged_too:
         hint = "take another backup; or give --damaged-too, and what does not verify is wanted again from peers"
         raise Misuse(f"{source} is damaged", hint=hint, code="backup_damaged")

@@ -10,7 +10,7 @@ import typer
 
 from cargo.alerts.alert_authorization import JUDGES
 from cargo.vocabulary.trade_codes import stored_number
-from landfall.cli.table_output import tell
+from landfall.cli.table_output import write_notes
 from landfall.storage.damage import Damage
 from landfall.storage.epoch_marker import marked_node
 from landfall.storage.index_recovery import index_problem, recovered
@@ -47,7 +47,7 @@ def opened(folder: Path, *, whole: bool = False, judged: bool = False) -> Iterat
     def passed_over(what: str) -> None:
         nonlocal damaged
         damaged += 1
-        tell([f"{what}: passed over, as if it were not here"])
+        write_notes([f"{what}: passed over, as if it were not here"])
 
     entitled = Entitled(KnownPeers(log).peer, JUDGES) if judged else None
     with _reader(log, None if whole else passed_over, entitled) as reader:
@@ -60,20 +60,22 @@ def opened(folder: Path, *, whole: bool = False, judged: bool = False) -> Iterat
 def _reader(log: Path, passed_over: PassedOver | None, entitled: Entitled | None) -> Iterator[AnyReader]:
     why = None if in_kafka(log) else index_problem(log)
     if why is not None:
-        tell([f"its index lacks what this log's files have ({why}); read by one made for this. The node repairs its own when it starts"])
+        write_notes(
+            [f"its index lacks what this log's files have ({why}); read by one made for this. The node repairs its own when it starts"]
+        )
 
         def on_damage(damage: Damage) -> None:
             if damage.offsets and passed_over is not None:
                 passed_over(str(damage))
             else:
-                tell([str(damage)])
+                write_notes([str(damage)])
 
         with recovered(log, BlockCodec(), on_damage, passed_over, entitled) as reader:
             yield reader
         return
     try:
-        with closing(open_reader(log, BlockCodec(), passed_over, entitled)) as found:
-            yield found
+        with closing(open_reader(log, BlockCodec(), passed_over, entitled)) as opened_log:
+            yield opened_log
     except FileNotFoundError:
         raise Misuse(
             f"the log in {log} has no index yet", hint="start its node: it makes one from what its brokers have", code="index_missing"
@@ -96,7 +98,7 @@ def known_topic(log: LogReader, topic: str) -> str:
 def awaited_stream(log: AnyReader, stream: str) -> str:
     """Return `stream` itself. Report on standard error where the log has nothing of it yet. Raises Misuse for what is no stream's name."""
     if _named(stream) not in log.streams():
-        tell([f"nothing of a stream {stream!r} is in this log yet: it is waited for ({_NAMES})"])
+        write_notes([f"nothing of a stream {stream!r} is in this log yet: it is waited for ({_NAMES})"])
     return stream
 
 
@@ -113,5 +115,5 @@ def floors_why(folder: Path, log: LogReader, stream: str) -> Mapping[Origin, str
     They are the reports of the node whose folder it is; for a copy apart from its node, those of any node.
     """
     node = next((name for place in (folder, folder.parent) if (name := marked_node(place / "marker"))), None)
-    told = starts_of(log, stream, None if node is None else {node})
-    return {origin: told.get(origin, UNSAID) for origin, one in log.ledger(stream).items() if one.floor}
+    reasons = starts_of(log, stream, None if node is None else {node})
+    return {origin: reasons.get(origin, UNSAID) for origin, line in log.ledger(stream).items() if line.floor}

@@ -80,7 +80,7 @@ class LogFollower:
         """Yield the holes in the way that were not reported yet: with `past_holes` all there are, else the one the origin stands before."""
         wanted = [gap for gap in lacks(origin, one) if gap.why == "wanted"]
         for gap in wanted if self._past_holes else wanted[:1]:
-            if any(told.first <= gap.first and gap.end <= told.end for told in line.holes):
+            if any(hole.first <= gap.first and gap.end <= hole.end for hole in line.holes):
                 continue  # what is left of one
             line.holes.append(gap)
             what = "passed over: shown when it comes" if self._past_holes else f"waiting since {utc(self._clock.now_ms())}"
@@ -100,7 +100,7 @@ class LogFollower:
 
     def _amount(self, gap: Gap, one: OriginLedger) -> str:
         gap = timed(self._log, self._stream, gap, one.held)
-        told = [] if gap.count == 1 else [f"{gap.count:,} records"]
-        beside = (("after", gap.since_at_ms), ("before", gap.until_at_ms))
-        times = [f"{word} {utc(at_ms)}" for word, at_ms in beside if at_ms is not None]
-        return ", ".join([*told, *([f"received there {' and '.join(times)}"] if times else [])])
+        amount = [] if gap.count == 1 else [f"{gap.count:,} records"]
+        bounds = (("after", gap.since_at_ms), ("before", gap.until_at_ms))
+        times = [f"{word} {utc(at_ms)}" for word, at_ms in bounds if at_ms is not None]
+        return ", ".join([*amount, *([f"received there {' and '.join(times)}"] if times else [])])

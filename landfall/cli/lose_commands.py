@@ -73,17 +73,17 @@ def lose(
     refused. For a node's own records it is final; another node's record that still arrives is accepted.
     """
     door, asked = _door(config), {"origin": _origin(origin), **_range(offsets), "without": list(without or ())}
-    told = door.answer("POST", f"/lose/{stream}", {**asked, "sure": False}, keys=("lost", "away", "known_end"))
+    preview = door.answer("POST", f"/lose/{stream}", {**asked, "sure": False}, keys=("lost", "away", "known_end"))
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{stream}:{origin} {_ranges(told)}: neither this node nor a peer in session has them", markup=False)
-    if told["away"]:
-        console.print(f"not in session, and may have them: {', '.join(told['away'])}", markup=False)
-    if told["lost"][-1][1] > told["known_end"]:
-        console.print(f"nothing is known here of offsets from {told['known_end']} on", markup=False)
+    console.print(f"{stream}:{origin} {_ranges(preview)}: neither this node nor a peer in session has them", markup=False)
+    if preview["away"]:
+        console.print(f"not in session, and may have them: {', '.join(preview['away'])}", markup=False)
+    if preview["lost"][-1][1] > preview["known_end"]:
+        console.print(f"nothing is known here of offsets from {preview['known_end']} on", markup=False)
     if not yes and not typer.confirm("Give them up?"):
         raise typer.Exit(1)
-    told = door.answer("POST", f"/lose/{stream}", {**asked, "sure": True}, keys=("lost",))
-    console.print(f"{stream}:{origin} {_ranges(told)}: lost", markup=False)
+    declared = door.answer("POST", f"/lose/{stream}", {**asked, "sure": True}, keys=("lost",))
+    console.print(f"{stream}:{origin} {_ranges(declared)}: lost", markup=False)
 
 
 def _origin(text: str) -> str:
@@ -100,8 +100,8 @@ def _range(offsets: str) -> dict[str, int]:
     return {"first": int(found[1]), "end": int(found[2])}
 
 
-def _ranges(told: dict[str, Any]) -> str:
-    return _in_words(told["lost"])
+def _ranges(fields: dict[str, Any]) -> str:
+    return _in_words(fields["lost"])
 
 
 def _in_words(ranges: list[list[int]]) -> str:

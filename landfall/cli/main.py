@@ -50,11 +50,11 @@ def demo(
     """Run the whole fleet on this machine: two ships, three ports, headquarters, Spark, the pages, and a voyage that loses some
     ducks.
     """
-    from landfall.cli.demo_command import run_demo, story_told
+    from landfall.cli.demo_command import chosen_story, run_demo
     from landfall.demo.fleet_settings import Doors, Fleet
 
     doors = Doors() if first_port is None else Doors.beginning_at(first_port)
-    story = story_told(folder.resolve(), speed, fresh=fresh, seed=seed, boxes=boxes)
+    story = chosen_story(folder.resolve(), speed, fresh=fresh, seed=seed, boxes=boxes)
     run_demo(Fleet(folder.resolve(), story, doors), fresh=fresh)
 
 

@@ -34,7 +34,7 @@ class NodeAddress:
         headers = {} if self.shown is None else {"Authorization": self.shown}
         try:
             answer = httpx.request(method, self.url + path, headers=headers, json=body, timeout=self.timeout_s, trust_env=False)
-            told = answer.json()
+            decoded = answer.json()
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as problem:
             raise Misuse(
                 f"{self.url!r} is no address: {problem}", hint="write it like http://127.0.0.1:8790", code="address_invalid"
@@ -44,8 +44,8 @@ class NodeAddress:
                 f"{self.name} can not be reached at {self.url}: {problem}", hint=self.start_it, code="node_unreachable"
             ) from problem
         except ValueError:
-            told = None
-        view: dict[str, Any] = told if isinstance(told, dict) else {}
+            decoded = None
+        view: dict[str, Any] = decoded if isinstance(decoded, dict) else {}
         if answer.is_error and (refusal := view.get("error") or view.get("problem")):  # a clock's word for it, and a node's
             raise Misuse(str(refusal), hint=str(view.get("hint") or self.refused), code=str(view.get("code") or ""))
         if not answer.is_success or not view.keys() >= set(keys):

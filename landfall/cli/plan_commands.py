@@ -21,7 +21,7 @@ from edge.planning.voyage_plan import Planned, plan
 from landfall.cli.list_output import UNSEEN_WIDTH
 from landfall.cli.number_format import read_at_ms, utc
 from landfall.cli.plan_output import age, legs_json, size, waits_bytes
-from landfall.cli.table_output import tell
+from landfall.cli.table_output import write_notes
 from landfall.cli.terminal_encoding import say
 from landfall.process_table import settings_of
 from sim.steady import SIGNALS, Steady, box_readings, ship_readings
@@ -110,7 +110,7 @@ def plan_voyage(
     if as_json:
         say(json.dumps(_json(planned)))
         return
-    _tell(planned)
+    _show(planned)
 
 
 def _ship(config: Path | None) -> Any:
@@ -122,7 +122,7 @@ def _ship(config: Path | None) -> Any:
     except ModuleNotFoundError as missing:
         problem = f"the demo is not installed here: {missing.name}"
         raise Misuse(problem, hint="give the ship's settings with -c FILE", code="demo_not_installed") from None
-    tell(["planned with the settings of the demo's ship; -c FILE plans with another's"])
+    write_notes(["planned with the settings of the demo's ship; -c FILE plans with another's"])
     with TemporaryDirectory(prefix="landfall-plan-") as folder:
         return settings_of("ship", write_example_ship(Path(folder)))
 
@@ -183,7 +183,7 @@ def _flow_json(planned: Planned, flow: Any) -> dict[str, Any]:
     }
 
 
-def _tell(planned: Planned) -> None:
+def _show(planned: Planned) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console = Console(highlight=False, soft_wrap=True, width=UNSEEN_WIDTH)

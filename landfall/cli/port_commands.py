@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from landfall.cli.status_output import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, troubles
+from landfall.cli.status_output import KEYS, StatusFields, kept_here, node_of, others, sensors, sessions, show, spent, troubles
 from landfall.process_table import run_process
 
 Config = Annotated[
@@ -35,18 +35,18 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all fields.")] = False,
 ) -> None:
     """Show the state of the running node: messages of sensors by outcome, its standby, sessions, and what each peer still lacks."""
-    told = node_of("port", config or context.obj, HINT).answer("GET", "/port", keys=(*KEYS, "role", "port"))
-    show(told, as_json, _lines, [sessions(told["link"])])
+    fields = node_of("port", config or context.obj, HINT).answer("GET", "/port", keys=(*KEYS, "role", "port"))
+    show(fields, as_json, _lines, [sessions(fields["link"])])
 
 
-def _lines(told: Told) -> Iterator[str]:
-    quay, link = told["role"] == "port", told["link"]
-    yield f"{told['node']} ({told['port']}), a port's node" if quay else f"{told['node']}, headquarters' node"
+def _lines(fields: StatusFields) -> Iterator[str]:
+    quay, link = fields["role"] == "port", fields["link"]
+    yield f"{fields['node']} ({fields['port']}), a port's node" if quay else f"{fields['node']}, headquarters' node"
     if quay:
-        yield from sensors(told["intake"])
-        yield from others(told, "port")
+        yield from sensors(fields["intake"])
+        yield from others(fields, "port")
     in_vain = [name for name in link["dials"] if name not in link["peers"]]
     yield f"in session with {', '.join(link['peers']) or 'nobody'}" + (f"; dials {', '.join(in_vain)} in vain" if in_vain else "")
-    yield from troubles(told)
-    yield from kept_here(told, "here")
+    yield from troubles(fields)
+    yield from kept_here(fields, "here")
     yield from spent(link)

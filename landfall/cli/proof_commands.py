@@ -141,8 +141,8 @@ def write_proof(
         copy = Copy(log, BlockCodec())
         topic = known_topic(log, topic)
         claim = ProofRequest(topic, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min))
-        streams = stream or [one for one in READINGS if one in log.streams()]
-        named = [(one, _origin(text)) for text in origin or () for one in streams]
+        streams = stream or [name for name in READINGS if name in log.streams()]
+        named = [(name, _origin(text)) for text in origin or () for name in streams]
         sections = named or signed_by_origins(copy, topic, streams, claim.since_at_ms, claim.until_at_ms)
         if not sections:
             raise Misuse(
@@ -154,14 +154,14 @@ def write_proof(
         data = proof.to_bytes()
         with whole_file(out) as place:
             place.write_bytes(data)
-        for one in proof.sections:
-            if (signed_at_ms := one.end["at_ms"]) < claim.until_at_ms:
-                say(f"{one.stream} of {one.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")
+        for section in proof.sections:
+            if (signed_at_ms := section.end["at_ms"]) < claim.until_at_ms:
+                say(f"{section.stream} of {section.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")
         for name in proof.unsigned:
             say(f"{name} never signed what it has of {topic}: its records are not shown")
-        keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
-        told = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
-        say(told)
+        keys = sorted({f"{origin_.node}={text}" for stream_, origin_ in sections for text in _keys_of(log, stream_, origin_)})
+        sentence = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
+        say(sentence)
 
 
 GAPS = List(
@@ -192,14 +192,14 @@ def list_gaps(stream: Stream, folder: Folder, format_: How = Format.TEXT, output
         why, dropped = floors_why(folder, log, stream), dropped_elsewhere(log, stream)
         write(
             lambda: GAPS.tables(_gap_row(stream, gap, why.get(gap.origin), dropped.get(gap.origin, {})) for gap in gaps(log, stream)),
-            GAPS.telling(),
+            GAPS.as_table(),
             format_,
             output,
         )
 
 
 @log_app.command("completeness")
-def tell_completeness(
+def show_completeness(
     topic: Topic,
     folder: Folder,
     since: Since,
@@ -214,15 +214,15 @@ def tell_completeness(
     Exits with 1 when a record of that time is of a newer version; it is named and counts as missing.
     """
     with opened(folder) as log:
-        streams = [one for one in READINGS if one in log.streams() and one != "events"]
+        streams = [name for name in READINGS if name in log.streams() and name != "events"]
         topic = known_topic(log, topic)
         rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
         try:
             readings, thinned = reported(_readings(rows))
-            found = completeness(readings, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min), thinned)
+            counted = completeness(readings, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min), thinned)
         except ValueError as problem:
             raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min", code="span_invalid") from problem
-        row = completeness_row(topic, found)
+        row = completeness_row(topic, counted)
         write(lambda: COMPLETENESS.tables([row]), COMPLETENESS.in_words(completeness_words), format_, output)
         end_of_unread(unread_of_topic(log, streams, read_at_ms(since), read_at_ms(until)))
 
@@ -257,11 +257,11 @@ def show_keys(folder: Folder) -> None:
 
 
 def _gap_row(stream: str, gap: Gap, floor_why: str | None, dropped: Mapping[str, tuple[int, str]]) -> Row:
-    told = {"stream": stream, "origin": str(gap.origin), "first": gap.first, "end": gap.end, "records": gap.count, "why": gap.why}
-    told["floor_why"] = floor_why if gap.why == "below_floor" else None
+    row = {"stream": stream, "origin": str(gap.origin), "first": gap.first, "end": gap.end, "records": gap.count, "why": gap.why}
+    row["floor_why"] = floor_why if gap.why == "below_floor" else None
     below = [(node, *start) for node, start in sorted(dropped.items()) if gap.why == "wanted" and start[0] > gap.first]
-    told["dropped_at"] = ", ".join(f"{node} (below {floor:,}: {why.replace('_', ' ')})" for node, floor, why in below)
-    return {**told, "since_at_ms": gap.since_at_ms, "until_at_ms": gap.until_at_ms}
+    row["dropped_at"] = ", ".join(f"{node} (below {floor:,}: {why.replace('_', ' ')})" for node, floor, why in below)
+    return {**row, "since_at_ms": gap.since_at_ms, "until_at_ms": gap.until_at_ms}
 
 
 def _origin(text: str) -> Origin:

@@ -104,8 +104,8 @@ def completeness_words(counted: Row, *, shows_all: bool = True, by: str = "") ->
     else:
         missing = "missing" if shows_all else "missing or in runs that are not shown"
         names = {"held": "held", "thinned": "thinned", "missing": missing, "late": "late"}
-        told = ", ".join(f"{counted[name]:,} {word}" for name, word in names.items())
-        yield f"{many(counted['expected'], 'reading')} expected, one every {minutes(counted['interval_ms'])}{by}: {told}"
+        counts = ", ".join(f"{counted[name]:,} {word}" for name, word in names.items())
+        yield f"{many(counted['expected'], 'reading')} expected, one every {minutes(counted['interval_ms'])}{by}: {counts}"
     since, until = counted["longest_silence_since_at_ms"], counted["longest_silence_until_at_ms"]
     doubt = "" if shows_all else "; readings of it may stand in runs that are not shown"
     yield f"longest silence {minutes(until - since)}, from {utc(since)} to {utc(until)}{doubt}"

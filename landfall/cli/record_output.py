@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cargo.vocabulary.signals import SIGNALS
 from landfall.cli.number_format import LAST_MS, utc
-from landfall.cli.table_output import Telling
+from landfall.cli.table_output import RowOutput
 from streams.config.companion_streams import KEPT
 from streams.integrity.signed_watermark import SignedUntil
 from streams.model.identifiers import Origin
@@ -37,8 +37,8 @@ def with_proven(rows: pa.Table, signed: SignedUntil) -> pa.Table:
     columns = (rows.column(name).to_pylist() for name in _PLACE)
     places = list(zip(*columns, strict=True))
     until = {(stream, origin): signed.of(stream, Origin.parse(origin)) for stream, origin, _ in set(places)}
-    told = [None if (one := until[stream, origin]) is None else offset < one.end for stream, origin, offset in places]
-    return rows.append_column(PROVEN, pa.array(told, pa.bool_()))
+    proven = [None if (head := until[stream, origin]) is None else offset < head.end for stream, origin, offset in places]
+    return rows.append_column(PROVEN, pa.array(proven, pa.bool_()))
 
 
 def limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
@@ -59,13 +59,13 @@ def _write_text(tables: Iterator[pa.Table], sink: TextIO) -> None:
 
 def _json_line(row: Mapping[str, Any]) -> str:
     known = {name: value for name, value in row.items() if value is not None and name not in (*_PLACE, BODY)}
-    told = {"coordinates": _coordinates(row), **known}
+    fields = {"coordinates": _coordinates(row), **known}
     body, text = _body(row)
     if body is not None:
-        told["body"] = body
+        fields["body"] = body
     if text is not None:
-        told |= {"body": None, BODY_TEXT: text}
-    return json.dumps(_finite(told), ensure_ascii=False, allow_nan=False)
+        fields |= {"body": None, BODY_TEXT: text}
+    return json.dumps(_finite(fields), ensure_ascii=False, allow_nan=False)
 
 
 def _body(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
@@ -111,15 +111,15 @@ def _text_line(row: Mapping[str, Any]) -> str:
     shown = {name: value for name, value in (body or {}).items() if not (kept and name == MARK)}
     if text is not None:
         parts.append(f"{BODY_TEXT}={json.dumps(text)}")
-    return "  ".join([*parts, *([_told(shown)] if shown else [])])
+    return "  ".join([*parts, *([_readable(shown)] if shown else [])])
 
 
-def _told(value: Any, name: str = "") -> str:
+def _readable(value: Any, name: str = "") -> str:
     """Return a body's value as people read it: without null values, times in UTC, texts without quotes."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_printable(key)}: {_told(one, key)}" for key, one in value.items() if one is not None) + "}"
+        return "{" + ", ".join(f"{_printable(key)}: {_readable(field, key)}" for key, field in value.items() if field is not None) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_told(one, name) for one in value) + "]"
+        return "[" + ", ".join(_readable(element, name) for element in value) + "]"
     return _valued(name, value)
 
 
@@ -146,9 +146,9 @@ def _valued(name: str, value: object) -> str:
     if (name.endswith("_at_ms") or name == "at_ms") and isinstance(value, int) and 0 <= value <= LAST_MS:
         return utc(value)
     unit = SIGNALS[name].unit if name in SIGNALS else ""
-    told = f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 and name not in ("latitude_deg", "longitude_deg") else str(value)
-    return f"{told} {unit}".rstrip()
+    text = f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 and name not in ("latitude_deg", "longitude_deg") else str(value)
+    return f"{text} {unit}".rstrip()
 
 
-RECORDS = Telling(_write_text, _json_line)
+RECORDS = RowOutput(_write_text, _json_line)
 """Output of records: tables with the columns of a History."""

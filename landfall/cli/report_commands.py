@@ -96,24 +96,23 @@ def export(
 @report_app.command("notices")
 def show_notices(
     folder: Folder,
-    told_from: Annotated[
-        str | None,
-        typer.Option("--told-from", help=f"Policy of the carrier ({', '.join(NOTICE_STATES)}), instead of the one this node has."),
+    notice_state: Annotated[
+        str | None, typer.Option("--told-from", help=f"Policy of the carrier ({', '.join(NOTICE_STATES)}), instead of the one this node has.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the notice to each owner, with its own containers only, by the bookings that this node has."""
-    policy: NoticeStage | None = next((name for name in NOTICE_STATES if name == told_from), None)
-    if told_from is not None and policy is None:
+    policy: NoticeStage | None = next((name for name in NOTICE_STATES if name == notice_state), None)
+    if notice_state is not None and policy is None:
         raise Misuse(
-            f"owners are notified from {' or '.join(NOTICE_STATES)}, not {told_from!r}",
+            f"owners are notified from {' or '.join(NOTICE_STATES)}, not {notice_state!r}",
             hint="`landfall report notices --help`",
             code="notice_state_unknown",
         )
     with opened(folder, judged=True) as log:
         registry = _registry(log)
-        made = notices(_read(log).reports(), registry, policy or registry.notice_stage)
-    for notice in made:
+        owner_notices = notices(_read(log).reports(), registry, policy or registry.notice_stage)
+    for notice in owner_notices:
         say(json.dumps(notice.to_json(), ensure_ascii=False) if as_json else notice.to_json()["text"])
 
 
@@ -269,8 +268,8 @@ class CrewLogin:
 
     def done(self, wish: dict[str, Any], login: str) -> None:
         """Request `wish` from the node, and print the state of the report after it."""
-        told = self.node(login).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
-        say(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
+        report = self.node(login).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
+        say(f"{report['kind']} report {report['report_id']} is {report['state']}, version {report['digest'][:8]}")
 
 
 def _wished(asking: CrewLogin, wish: dict[str, Any]) -> None:
@@ -279,8 +278,8 @@ def _wished(asking: CrewLogin, wish: dict[str, Any]) -> None:
 
 def _sent_to(report: LossReport, sending: Sending) -> str:
     receipt = receipt_of(report, sending)
-    told = f"{sending.to} {sending.name}".strip()
-    return told if receipt is None else f"{told} (acknowledged {utc(receipt.acknowledged_at_ms)})"
+    receiver = f"{sending.to} {sending.name}".strip()
+    return receiver if receipt is None else f"{receiver} (acknowledged {utc(receipt.acknowledged_at_ms)})"
 
 
 def _as_file(report: LossReport, ending: str) -> bytes:

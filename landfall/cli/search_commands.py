@@ -58,9 +58,9 @@ def write_search_area(
         raise Misuse(str(problem), hint="change --hours or --particles", code="drift_invalid") from None
     with whole_file(file) as place:
         place.write_text(json.dumps(drawn), encoding="utf-8")
-    for told in (feature["properties"] for feature in drawn["features"]):
-        if told["what"] == "hull" and told["hours"] == hours:
-            say(f"{told['told']}: {told['share']:.0%} within {told['area_nm2']:,.0f} nm² after {hours} h")
+    for properties in (feature["properties"] for feature in drawn["features"]):
+        if properties["what"] == "hull" and properties["hours"] == hours:
+            say(f"{properties['told']}: {properties['share']:.0%} within {properties['area_nm2']:,.0f} nm² after {hours} h")
     say(f"{file}: {NOTE}")
     for since_ms, until_ms in unknown:
         say(f"{forecast} says nothing of {utc(since_ms)} to {utc(until_ms)}: reckoned from what is nearest in time")
@@ -90,9 +90,9 @@ def _segment(lost: list[str]) -> LossSegment:
     run_nm = distance_nm(first.latitude_deg, first.longitude_deg, last.latitude_deg, last.longitude_deg)
     hours = (last.at_ms - first.at_ms) / HOUR_MS
     if run_nm > SPEED_KN_MAX * hours + NEAR_NM:
-        told = f"no ship runs the {run_nm:,.0f} nm between the two --lost in {hours:.1f} h"
+        sentence = f"no ship runs the {run_nm:,.0f} nm between the two --lost in {hours:.1f} h"
         raise Misuse(
-            told, hint="write each as TIME,LATITUDE,LONGITUDE, south and west with a minus, and look at both", code="segment_invalid"
+            sentence, hint="write each as TIME,LATITUDE,LONGITUDE, south and west with a minus, and look at both", code="segment_invalid"
         )
     return segment
 
@@ -122,9 +122,11 @@ def _from_file(file: Path, wind: str, current: str) -> Forecast:
         with file.open(encoding=ENCODING) as opened:
             text = opened.read(FORECAST_CHARS_MAX + 1)
         if len(text) > FORECAST_CHARS_MAX:
-            told = f"{file} has more than {FORECAST_CHARS_MAX:,} characters"
+            sentence = f"{file} has more than {FORECAST_CHARS_MAX:,} characters"
             raise Misuse(
-                told, hint="give the forecast of one place, for the days of the drift: docs/guide/search-area.md", code="forecast_too_long"
+                sentence,
+                hint="give the forecast of one place, for the days of the drift: docs/guide/search-area.md",
+                code="forecast_too_long",
             )
         return read_forecast(text)
     except (OSError, UnicodeDecodeError) as problem:
@@ -139,8 +141,8 @@ def _unknown(forecast: Forecast, from_at_ms: int, until_at_ms: int) -> list[tupl
     """Return the parts of the drift that the file does not cover. Raises Misuse when it covers none."""
     first, last = forecast.weather[0].at_ms, forecast.weather[-1].at_ms
     if last < from_at_ms or until_at_ms < first:
-        told = f"the forecast is of {utc(first)} to {utc(last)}, the drift of {utc(from_at_ms)} to {utc(until_at_ms)}"
-        raise Misuse(told, hint="give the forecast of that time, or --wind and --current", code="forecast_time_wrong")
+        sentence = f"the forecast is of {utc(first)} to {utc(last)}, the drift of {utc(from_at_ms)} to {utc(until_at_ms)}"
+        raise Misuse(sentence, hint="give the forecast of that time, or --wind and --current", code="forecast_time_wrong")
     return forecast.unknown(from_at_ms, until_at_ms, APART_MS_MAX)
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from cargo.alerts.crew_decisions import BY_REPORT, WORDS
 from landfall.cli.login_prompt import PasswordFile, User, basic, read_password
 from landfall.cli.number_format import utc
-from landfall.cli.status_output import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, troubles
+from landfall.cli.status_output import KEYS, StatusFields, kept_here, node_of, others, sensors, sessions, show, spent, troubles
 from landfall.process_table import run_process
 
 HINT = "`landfall ship link --help` shows what there is"
@@ -50,8 +50,8 @@ def status(
 ) -> None:
     """Show the state of the running ship: sensors, links, what waits and since when, what was sent today, and its cost."""
     keys = (*KEYS, "ship", "position", "port", "waiting", "digests")
-    told = node_of("ship", config or context.obj, HINT).answer("GET", "/ship", keys=keys)
-    show(told, as_json, _lines, [sessions(told["link"]), _waiting(told["waiting"])])
+    fields = node_of("ship", config or context.obj, HINT).answer("GET", "/ship", keys=keys)
+    show(fields, as_json, _lines, [sessions(fields["link"]), _waiting(fields["waiting"])])
 
 
 @ship_app.command("link")
@@ -63,8 +63,8 @@ def link(
     """Choose the link of the running ship until the next such command, also after a restart: by position (auto), none, headquarters
     over the satellite or over an unmetered network (lan), or a port's.
     """
-    told = node_of("ship", config or context.obj, HINT).answer("POST", "/ship/link", {"link": wish}, keys=("wish",))
-    Console(highlight=False).print(f"the ship keeps: {told['wish']}", markup=False)
+    fields = node_of("ship", config or context.obj, HINT).answer("POST", "/ship/link", {"link": wish}, keys=("wish",))
+    Console(highlight=False).print(f"the ship keeps: {fields['wish']}", markup=False)
 
 
 @ship_app.command("decide")
@@ -72,7 +72,7 @@ def decide(
     context: typer.Context,
     container: Annotated[str, typer.Argument(help="The container's number.")],
     said: Annotated[
-        SaidWord, typer.Argument(help="; ".join(f"{word}: {told}" for word, told in WORDS.items() if word not in BY_REPORT) + ".")
+        SaidWord, typer.Argument(help="; ".join(f"{word}: {meaning}" for word, meaning in WORDS.items() if word not in BY_REPORT) + ".")
     ],
     user: User,
     note: Annotated[str, typer.Option("--note", help="Note: what was seen, and from where.")] = "",
@@ -82,36 +82,37 @@ def decide(
     """Record a person's report on a silent or lost container. It is stored in the log and sent ashore; muster and alerts follow it."""
     login = basic(user, read_password(password_file))
     wish = {"container": container, "said": said.value, "note": note}
-    told = node_of("ship", config or context.obj, DECIDE_HINT, login).answer("POST", "/ship/decide", wish, keys=("container", "said", "by"))
-    Console(highlight=False).print(f"{told['container']}: {WORDS[told['said']]}, says {told['by']}", markup=False)
+    node = node_of("ship", config or context.obj, DECIDE_HINT, login)
+    recorded = node.answer("POST", "/ship/decide", wish, keys=("container", "said", "by"))
+    Console(highlight=False).print(f"{recorded['container']}: {WORDS[recorded['said']]}, says {recorded['by']}", markup=False)
 
 
-def _lines(told: Told) -> Iterator[str]:
-    where = told["position"]
+def _lines(fields: StatusFields) -> Iterator[str]:
+    where = fields["position"]
     place = f"{where['latitude_deg']:.4f} {where['longitude_deg']:.4f} at {utc(where['at_ms'])}" if where else "not known yet"
-    yield f"{told['node']} ({told['ship']}), {'in ' + told['port'] if told['port'] else 'at sea'}, position {place}"
-    yield from sensors(told["intake"])
-    yield from others(told, "ship")
-    yield f"link: {told['link']['wish']}; in session with {', '.join(told['link']['peers']) or 'nobody'}"
-    yield from troubles(told)
-    yield from kept_here(told, "aboard")
-    yield _digests(told["digests"])
-    yield from spent(told["link"])
+    yield f"{fields['node']} ({fields['ship']}), {'in ' + fields['port'] if fields['port'] else 'at sea'}, position {place}"
+    yield from sensors(fields["intake"])
+    yield from others(fields, "ship")
+    yield f"link: {fields['link']['wish']}; in session with {', '.join(fields['link']['peers']) or 'nobody'}"
+    yield from troubles(fields)
+    yield from kept_here(fields, "aboard")
+    yield _digests(fields["digests"])
+    yield from spent(fields["link"])
 
 
-def _digests(told: Told) -> str:
+def _digests(digests: StatusFields) -> str:
     """Return a sentence on digests: whether they are made, which window the last was of, and when the next is due."""
-    last, made = told["last"], "none yet"
+    last, window = digests["last"], "none yet"
     if last:
-        made = (
+        window = (
             f"the last of {utc(last['from_at_ms'])} to {utc(last['until_at_ms'])}: {last['boxes']:,} boxes, {last['readings']:,} readings"
         )
-    due = f"the next at {utc(told['next_at_ms'])}" if told["wait"] else "none while readings need not wait"
-    return f"digests: every {told['every_h']:g} h, {due}; {made}"
+    due = f"the next at {utc(digests['next_at_ms'])}" if digests["wait"] else "none while readings need not wait"
+    return f"digests: every {digests['every_h']:g} h, {due}; {window}"
 
 
-def _waiting(told: Told) -> Table:
+def _waiting(waiting: StatusFields) -> Table:
     table = Table("waits", "records", "since", box=None, header_style="bold")
-    for stream, waits in told.items():
+    for stream, waits in waiting.items():
         table.add_row(stream, f"{waits['records']:,}", utc(waits["since_at_ms"]))
     return table

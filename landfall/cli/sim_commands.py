@@ -45,25 +45,25 @@ def replay(
 @sim_app.command("clock")
 def clock(url: Url = CLOCK_URL) -> None:
     """Print the fleet's time and its speed."""
-    _tell(url, "GET", "/clock")
+    _control(url, "GET", "/clock")
 
 
 @sim_app.command("start")
 def start(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
     """Start a story that is held. A paused story stays paused."""
-    _tell(url, "POST", "/control", {"action": "start"}, folder)
+    _control(url, "POST", "/control", {"action": "start"}, folder)
 
 
 @sim_app.command("pause")
 def pause(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
     """Pause the fleet's time."""
-    _tell(url, "POST", "/control", {"action": "pause"}, folder)
+    _control(url, "POST", "/control", {"action": "pause"}, folder)
 
 
 @sim_app.command("resume")
 def resume(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
     """Resume the fleet's time."""
-    _tell(url, "POST", "/control", {"action": "resume"}, folder)
+    _control(url, "POST", "/control", {"action": "resume"}, folder)
 
 
 @sim_app.command("speed")
@@ -71,7 +71,7 @@ def speed(
     times: Annotated[float, typer.Argument(help="Fleet time per wall time: 1 is real time.")], url: Url = CLOCK_URL, folder: Folder = FOLDER
 ) -> None:
     """Set the speed of the fleet's time."""
-    _tell(url, "POST", "/control", {"action": "speed", "speed": times}, folder)
+    _control(url, "POST", "/control", {"action": "speed", "speed": times}, folder)
 
 
 @sim_app.command("jump")
@@ -81,10 +81,10 @@ def jump(
     folder: Folder = FOLDER,
 ) -> None:
     """Run as fast as this machine can to just before a chapter of the story."""
-    _tell(url, "POST", "/control", {"action": "jump", "chapter": chapter.upper()}, folder)
+    _control(url, "POST", "/control", {"action": "jump", "chapter": chapter.upper()}, folder)
 
 
-def _tell(url: str, method: str, path: str, body: dict[str, Any] | None = None, folder: Path | None = None) -> None:
+def _control(url: str, method: str, path: str, body: dict[str, Any] | None = None, folder: Path | None = None) -> None:
     hint, shown = "is the demo running? give its clock's address with --url", None
     if folder is not None and (folder / SECRETS).exists():
         shown = f"Bearer {Secrets(folder / SECRETS).of(CONTROL)}"

@@ -109,8 +109,8 @@ def show(
         say(json.dumps({"name": name, "version": version, "value": whole}))
         return
     table = Table(box=None, show_header=False)
-    for field, told in {"stream": name, "version": version or "not set itself", **_told(definitions.of(name))}.items():
-        table.add_row(field, str(told), style=None)
+    for field, value in {"stream": name, "version": version or "not set itself", **_settings_text(definitions.of(name))}.items():
+        table.add_row(field, str(value), style=None)
     with writing(None):
         Console().print(table, markup=False)
 
@@ -130,8 +130,8 @@ def list_versions(
         at_ms = body.get("at_ms")
         table.add_row(str(version), utc(at_ms) if isinstance(at_ms, int) else "?", str(body.get("by", "")), json.dumps(body["value"]))
     if not as_json:
-        told = table if table.row_count else f"{name} has no settings of its own here"
-        _print(told)
+        shown = table if table.row_count else f"{name} has no settings of its own here"
+        _print(shown)
 
 
 @stream_app.command("ls")
@@ -149,7 +149,7 @@ def list_streams(
     table = Table("stream", *columns, "lane", "kept for", "at most", "home", "goes to", box=None, header_style="bold")
     for stream in sorted(held or {*DEFAULTS, *definitions.versions()}):
         definition = definitions.of(stream)
-        kept = _told_retention(definition.retention)
+        kept = _retention_text(definition.retention)
         if as_json:
             amounts_of = dict(zip(columns, held[stream], strict=True)) if stream in held else {}
             say(json.dumps({"name": stream, **amounts_of, "value": definition.to_json()}))
@@ -160,10 +160,10 @@ def list_streams(
         _print(table)
 
 
-def _print(told: Table | str) -> None:
+def _print(content: Table | str) -> None:
     """Print a table as wide as the terminal; where there is none, as wide as most of its lines are."""
     with writing(None):
-        Console(width=None if Console().is_terminal else 200).print(told, markup=False)
+        Console(width=None if Console().is_terminal else 200).print(content, markup=False)
 
 
 def _check(name: str) -> None:
@@ -277,8 +277,8 @@ def _write(client: httpx.Client, name: str, value: Mapping[str, Any], based_on: 
     say(f"{name} {what}, version {entry['version']}")
 
 
-def _told(definition: Definition) -> dict[str, str]:
-    age, size = _told_retention(definition.retention)
+def _settings_text(definition: Definition) -> dict[str, str]:
+    age, size = _retention_text(definition.retention)
     patience = definition.patience_s
     return {
         "kept for": age,
@@ -292,6 +292,6 @@ def _told(definition: Definition) -> dict[str, str]:
     }
 
 
-def _told_retention(retention: Retention) -> tuple[str, str]:
+def _retention_text(retention: Retention) -> tuple[str, str]:
     age = "ever" if retention.age_days is None else f"{retention.age_days:g} days"
     return age, "no limit" if retention.bytes is None else f"{retention.bytes:,} B"

@@ -111,7 +111,7 @@ def export(
             raise RetryLater(
                 f"{file} can not be written: {problem.strerror}", hint="make room, or take another stick", code="file_not_written"
             ) from problem
-        _tell_written(file, written, key_text(signing.public))
+        _show_written(file, written, key_text(signing.public))
 
 
 @sync_app.command("import")
@@ -139,7 +139,7 @@ def import_(
             raise Misuse(
                 f"{file} can not be read: {problem.strerror}", hint="name the file on the stick", code="file_unavailable"
             ) from problem
-        _tell_taken(file, taken)
+        _show_taken(file, taken)
         if taken.problems or taken.missing:
             raise typer.Exit(NOT_WHOLE)
 
@@ -167,10 +167,10 @@ class _Door:
 def node_settings(config: Path) -> NodeSettings:
     """Return the node's part of a ship's, a port's or a customer's settings. Raises Misuse as `landfall ship`, `port` and `customer` do."""
     try:
-        told: Any = tomllib.loads(config.read_text(ENCODING))
+        fields: Any = tomllib.loads(config.read_text(ENCODING))
     except (OSError, ValueError):
-        told = {}  # which is said better by who reads it whole
-    node = told.get("node")
+        fields = {}  # which is said better by who reads it whole
+    node = fields.get("node")
     role = node.get("role") if isinstance(node, dict) else None
     settings: Any = settings_of(role if role in ("ship", "customer") else "port", config)
     found: NodeSettings = settings.node
@@ -200,11 +200,11 @@ def _signers(settings: NodeSettings, log: LogReader, given: Sequence[str]) -> di
     registry's pins, the keys that the node showed in its own session, the keys that it has signed with before.
     """
     person = trust_among(given, {peer.node for peer in settings.known}).before(settings.trust())
-    told = person.before(registry_trust(log)).before(introduced_to(settings.folder))
+    trust = person.before(registry_trust(log)).before(introduced_to(settings.folder))
     signed = signed_keys(log)
     signers = {}
     for peer in settings.known:
-        keys = told.keys.get(peer.node) or {key_from_text(text) for text in signed.get(peer.node, ())}
+        keys = trust.keys.get(peer.node) or {key_from_text(text) for text in signed.get(peer.node, ())}
         signers.update({public: _terms(settings, log, peer.node) for public in keys})
     return signers
 
@@ -222,7 +222,7 @@ def _bytes(path: Path) -> bytes:
         ) from problem
 
 
-def _tell_written(file: Path, written: BundleContents, signer: str) -> None:
+def _show_written(file: Path, written: BundleContents, signer: str) -> None:
     size = file.stat().st_size
     console.print(f"{file}: {written.records:,} records in {written.blocks:,} blocks, {size:,} bytes, signed with {signer}", markup=False)
     for (stream, origin), ranges in sorted(written.unread.items()):
@@ -230,7 +230,7 @@ def _tell_written(file: Path, written: BundleContents, signer: str) -> None:
             console.print(f"not readable here, so not in it: {stream}:{origin} {first:,} to {end - 1:,}", style="red", markup=False)
 
 
-def _tell_taken(file: Path, taken: Taken) -> None:
+def _show_taken(file: Path, taken: Taken) -> None:
     console.print(f"{file}: {there_are(taken.new_records, 'record')} new here, in {many(taken.blocks, 'block')}", markup=False)
     lines = [f"not taken: {problem}" for problem in taken.problems]
     lines += [

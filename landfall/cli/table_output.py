@@ -46,7 +46,7 @@ Tables = Callable[[], Iterator[pa.Table]]
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class RowOutput:
     """The output of rows of one kind: as `text` on a screen or in a file, each as one line of `json`.
 
     `schema`: their columns, in CSV and Parquet; None: all that any row has, for which the rows are passed through twice.
@@ -82,7 +82,7 @@ def writing(path: Path | None) -> Iterator[None]:
         ) from problem
 
 
-def write(tables: Tables, telling: Telling, format_: Format, output: Path | None) -> int:
+def write(tables: Tables, row_output: RowOutput, format_: Format, output: Path | None) -> int:
     """Write every row in that format, to `output` or standard output, and return how many there were. A file stays as it was until all of
     it is written.
 
@@ -99,10 +99,10 @@ def write(tables: Tables, telling: Telling, format_: Format, output: Path | None
 
     with writing(output), _whole(output) as place:
         if format_ in (Format.CSV, Format.PARQUET):
-            schema = telling.schema or _schema_of(tables())
+            schema = row_output.schema or _schema_of(tables())
             _write_table(counted(), pa.schema([_with_unit(field) for field in schema]), format_, place)
         else:
-            _write_lines(counted(), telling, format_, place)
+            _write_lines(counted(), row_output, format_, place)
     return rows
 
 
@@ -134,7 +134,7 @@ def say(sentence: str) -> None:
         sys.stdout.write(sentence + "\n")
 
 
-def tell(sentences: Iterable[str]) -> None:
+def write_notes(sentences: Iterable[str]) -> None:
     """Write what people read in addition to the output, each sentence a line on standard error."""
     console = Console(stderr=True)
     for sentence in sentences:
@@ -175,15 +175,15 @@ def _whole(output: Path | None) -> Iterator[Path | None]:
         place.unlink(missing_ok=True)
 
 
-def _write_lines(tables: Iterator[pa.Table], telling: Telling, format_: Format, output: Path | None) -> None:
+def _write_lines(tables: Iterator[pa.Table], row_output: RowOutput, format_: Format, output: Path | None) -> None:
     with nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8") as sink:
         try:
             if format_ is Format.TEXT:
-                telling.text(tables, sink)
+                row_output.text(tables, sink)
                 return
             for table in tables:
                 for row in table.to_pylist():
-                    sink.write(telling.json(row) + "\n")
+                    sink.write(row_output.json(row) + "\n")
         finally:
             sink.flush()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import typer
 
-from landfall.cli.table_output import tell
+from landfall.cli.table_output import write_notes
 from streams.log import LogReader
 from streams.model.identifiers import Origin
 from streams.model.ranges import RangeSet
@@ -52,6 +52,6 @@ def unread_of_topic(log: LogReader, streams: Iterable[str], since_at_ms: int | N
 
 def end_of_unread(sentences: Iterable[str]) -> None:
     """Report what was left out on standard error, with what to do, and end the command with UNREAD. With nothing to report, return."""
-    if told := list(sentences):
-        tell([*told, NEWER])
+    if notes := list(sentences):
+        write_notes([*notes, NEWER])
         raise typer.Exit(UNREAD)

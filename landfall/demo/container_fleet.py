@@ -23,8 +23,8 @@ from landfall.demo.fleet_settings import (
     PlayedStory,
     Table,
     gateways_may_publish,
+    report_settings,
     settings_tables,
-    told_through_hq,
     write_credentials,
 )
 from landfall.system.private_files import write_private
@@ -71,13 +71,13 @@ def kafka_settings(fleet: Fleet, kept: Secrets) -> Table:
         "doors": [inside, outside],
         "host": fleet.listen,
         "health_port": KAFKA_HEALTH,
-        **told_through_hq(fleet, kept, "kafka"),
+        **report_settings(fleet, kept, "kafka"),
     }
 
 
 def fanout_settings(fleet: Fleet, kept: Secrets) -> Table:
     """Return the settings of the fan-out from headquarters' log to Kafka: operations may read all, a customer its own stream."""
-    customers = {one.id: [f"customers/{one.id}"] for one in (DUCKWORKS, KANTO, MERLION, SOUTHERN)}
+    customers = {customer.id: [f"customers/{customer.id}"] for customer in (DUCKWORKS, KANTO, MERLION, SOUTHERN)}
     readers = {"operations": ["alerts", "events", "ships", "containers", "customers/*"], **customers}
     return {
         "log": str(fleet.folder / HQ / "log"),
@@ -85,7 +85,7 @@ def fanout_settings(fleet: Fleet, kept: Secrets) -> Table:
         "readers": [{"username": name, "password": READER_PASSWORD, "streams": streams} for name, streams in readers.items()],
         "host": fleet.listen,
         "health_port": FANOUT_HEALTH,
-        **told_through_hq(fleet, kept, "fanout"),
+        **report_settings(fleet, kept, "fanout"),
     }
 
 

@@ -45,12 +45,12 @@ class Program:
 class Supervisor:
     """Supervisor of programs as separate processes, each with its own log file under `logs`. Not safe for use from several threads.
 
-    `tell` receives what happened to a process, and what was done about it. `stopping`: once set, nobody waits for health any more and
+    `report` receives what happened to a process, and what was done about it. `stopping`: once set, nobody waits for health any more and
     nothing is started again.
     """
 
     logs: Path
-    tell: Callable[[str, str], None]
+    report: Callable[[str, str], None]
     stopping: Stop = field(default_factory=Stop)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Supervisor:
             code="process_unhealthy",
         )
 
-    def mend(self) -> None:
+    def restart_dead(self) -> None:
         """Start again what has died. Raises RetryLater when one program died more than RESTARTS_MAX times, never FORGOTTEN_S apart."""
         if self.stopping.is_set():
             return
@@ -104,7 +104,7 @@ class Supervisor:
             self.restarts[name], self._died_at_s[name] = known + 1, now_s
             if self.restarts[name] > RESTARTS_MAX:
                 raise RetryLater(f"{name} died {self.restarts[name]} times:\n{self.tail(name)}", hint=SEE_LOG, code="process_died")
-            self.tell(f"{name} ended ({_ending(code)})", "started again; it goes on where it was")
+            self.report(f"{name} ended ({_ending(code)})", "started again; it goes on where it was")
             self.start(self.programs[name])
 
     def stop(self) -> None:
@@ -124,7 +124,7 @@ class Supervisor:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self.tell(f"{name} did not end in time", "killed; nothing acknowledged is lost")
+                self.report(f"{name} did not end in time", "killed; nothing acknowledged is lost")
                 process.kill()
                 process.wait()
             _clear_group(process.pid)

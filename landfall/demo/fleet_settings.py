@@ -317,7 +317,7 @@ def port_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
     return {"node": settings, "intake": intake_settings(fleet, kept, node), "watch": {"quay_interval_ms": quay_interval_ms}}
 
 
-def told_through_hq(fleet: Fleet, kept: Secrets, process: str) -> Table:
+def report_settings(fleet: Fleet, kept: Secrets, process: str) -> Table:
     """Return where a process next to headquarters' node reports on itself, its own token for that, and whose time it uses."""
     return {"door": fleet.node_url(HQ), "token": kept.of(f"{process} at {HQ}"), "clock": fleet.clock_url}
 
@@ -329,7 +329,7 @@ def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
         "tables_dir": str(fleet.folder / "tables"),
         "checkpoint_dir": str(fleet.folder / "checkpoint"),
         "scratch_dir": str(fleet.folder / "scratch"),
-        **told_through_hq(fleet, kept, "analytics"),
+        **report_settings(fleet, kept, "analytics"),
         "places": places(),
         "host": fleet.listen,
         "health_port": fleet.doors.analytics,
@@ -344,7 +344,7 @@ def projector_settings(fleet: Fleet, kept: Secrets) -> Table:
         "places": places(),
         "host": fleet.listen,
         "health_port": fleet.doors.projector,
-        **told_through_hq(fleet, kept, "projector"),
+        **report_settings(fleet, kept, "projector"),
     }
 
 
@@ -395,7 +395,7 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 def replay_settings(fleet: Fleet, kept: Secrets) -> Table:
     """Return the settings that replay recorded readings through a ship's intake, next to its own sensors."""
-    return {"intake": sensors_door(fleet, kept, REPLAYED_ON), **told_through_hq(fleet, kept, REPLAY)}
+    return {"intake": sensors_door(fleet, kept, REPLAYED_ON), **report_settings(fleet, kept, REPLAY)}
 
 
 def sensors_door(fleet: Fleet, kept: Secrets, node: str) -> Table:

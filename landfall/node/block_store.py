@@ -74,7 +74,7 @@ class Store:
         self._report = report
         self._waiting: list[_Waiting] = []
         self._doubted: list[_Waiting] = []
-        self._foreign_told: set[Key] = set()
+        self._foreign_reported: set[Key] = set()
         self.still_doubted = asyncio.Event()
         self._more = asyncio.Event()
 
@@ -270,10 +270,10 @@ class Store:
     def _admit(self, blocks: Sequence[Block], unread: _Unread) -> int:
         foreign = [(block, why) for block in blocks if self._believing and (why := self._believing.foreign(block))]
         replaced = [(block, ranges) for block in blocks if (ranges := unread.get((block.stream, block.origin)))]
-        new = sum(self._log.replace(*one) for one in replaced) + self._log.admit(blocks)
+        new = sum(self._log.replace(*replacement) for replacement in replaced) + self._log.admit(blocks)
         for block, why in foreign:
-            if (key := (block.stream, block.origin)) not in self._foreign_told:
-                self._foreign_told.add(key)
+            if (key := (block.stream, block.origin)) not in self._foreign_reported:
+                self._foreign_reported.add(key)
                 self._report(FOREIGN, PASSED_OVER, code="record_not_own", stream=block.stream, origin=str(block.origin), problem=why)
         return new
 

@@ -14,7 +14,7 @@ from landfall.system.hung_calls import apart
 from streams.model.clock import Clock, FleetClock, FleetTime, WallClock
 from streams.model.errors import RetryLater
 
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 POLL_EVERY_S = 0.5
 POLL_TIMEOUT_S = 2.0
@@ -35,7 +35,7 @@ def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
     `within_s`.
     """
     deadline_s = time.monotonic() + within_s
-    while (told_ := ask(url)) is None:
+    while (fleet_time := ask(url)) is None:
         if time.monotonic() > deadline_s:
             raise RetryLater(
                 f"the fleet clock at {url} does not report the time",
@@ -43,7 +43,7 @@ def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
                 code="fleet_clock_silent",
             )
         time.sleep(FIRST_WORD_EVERY_S)
-    return told_
+    return fleet_time
 
 
 def ask(url: str) -> FleetTime | None:
@@ -51,10 +51,10 @@ def ask(url: str) -> FleetTime | None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=POLL_TIMEOUT_S) as answer:
-            told_ = json.load(answer)
-        stops = told_.get("stops_at_ms")
-        times = (int(told_["wall_at_ms"]), int(told_["fleet_at_ms"]), float(told_["speed"]))
-        return FleetTime(*times, None if stops is None else int(stops), str(told_.get("state", "running")))
+            fields = json.load(answer)
+        stops = fields.get("stops_at_ms")
+        times = (int(fields["wall_at_ms"]), int(fields["fleet_at_ms"]), float(fields["speed"]))
+        return FleetTime(*times, None if stops is None else int(stops), str(fields.get("state", "running")))
     except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -68,5 +68,5 @@ async def follow(clock: FleetClock, url: str) -> None:
             clock.follow(fleet_time)
         if there != (fleet_time is not None):
             there = not there
-            told.info("the fleet clock at %s %s", url, "answers again" if there else "does not answer: its last word holds")
+            logger.info("the fleet clock at %s %s", url, "answers again" if there else "does not answer: its last word holds")
         await asyncio.sleep(POLL_EVERY_S)

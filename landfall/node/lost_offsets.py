@@ -40,16 +40,16 @@ class Losing:
         """
         stream, origin = self.key
         if self.here:
-            what = f"this node holds {_told(self.here)} of {stream}:{origin}: what is held is not lost"
+            what = f"this node holds {_ranges_text(self.here)} of {stream}:{origin}: what is held is not lost"
             raise Misuse(what, hint="name what is wanted", code="held_here")
-        if has := [f"'{peer}' says it holds {_told(ranges)}" for peer, ranges in sorted(self.peers.items())]:
+        if has := [f"'{peer}' says it holds {_ranges_text(ranges)}" for peer, ranges in sorted(self.peers.items())]:
             hint = "let it come from there, or give up the rest"
             raise Misuse(f"not lost: of {stream}:{origin} {', '.join(has)}", hint=hint, code="held_by_peer")
         if not self.lost:
             what = f"nothing of these offsets of {stream}:{origin} is wanted here"
             raise Misuse(what, hint="`landfall log gaps` shows what is", code="nothing_wanted")
         if self.reason == "expired" and (away := sorted(set(self.away) - set(without))):
-            what = f"not in session, and may hold {_told(self.lost)} of {stream}:{origin}: {', '.join(away)}"
+            what = f"not in session, and may hold {_ranges_text(self.lost)} of {stream}:{origin}: {', '.join(away)}"
             raise Misuse(what, hint="wait for them, or name each that holds nothing more: --without NODE", code="peers_away")
 
 
@@ -111,12 +111,19 @@ def _meaning(key: Key, one: OriginLedger, asked: RangeSet, said: PeerClaims, rea
     return Losing(key, lost, asked.common(one.held), peers, away, max(ends), reason)
 
 
-def told_of(one: Losing) -> dict[str, Any]:
+def losing_fields(offsets: Losing) -> dict[str, Any]:
     """Return one Losing as the door sends it."""
-    stream, origin = one.key
-    holders = {peer: list(ranges) for peer, ranges in one.peers.items()}
-    return {"stream": stream, "origin": str(origin), "ranges": list(one.lost), "reason": one.reason, "held_by": holders, "away": one.away}
+    stream, origin = offsets.key
+    holders = {peer: list(ranges) for peer, ranges in offsets.peers.items()}
+    return {
+        "stream": stream,
+        "origin": str(origin),
+        "ranges": list(offsets.lost),
+        "reason": offsets.reason,
+        "held_by": holders,
+        "away": offsets.away,
+    }
 
 
-def _told(ranges: RangeSet) -> str:
+def _ranges_text(ranges: RangeSet) -> str:
     return ", ".join(f"{first}-{end}" for first, end in ranges)

@@ -28,7 +28,7 @@ from landfall.node.fleet_clock import clock_of, follow
 from landfall.node.http.connection_guard import Doorkeeper, open_many_files
 from landfall.node.http.http_api import HttpApi
 from landfall.node.http.request_guard import Guard
-from landfall.node.peers.link_budgets import ALERTS, BudgetClock, Purses
+from landfall.node.peers.link_budgets import ALERTS, BudgetClock, LinkBudgets
 from landfall.node.peers.session_manager import Links
 from landfall.node.peers.trust_on_first_use import Introductions
 from landfall.node.services.audit_job import Checking, keep_checking
@@ -47,7 +47,7 @@ from landfall.storage.damage import Damage
 from landfall.storage.log_kinds import AnyLog, LogOptions, open_log
 from landfall.storage.peers_file import KnownPeers
 from landfall.system.listen_address import address, listening
-from landfall.transport.certificate_renewal import keep_certificate, tell_doubt
+from landfall.transport.certificate_renewal import keep_certificate, log_doubt
 from landfall.transport.tls import serving, shown_of
 from streams.codec import BlockCodec
 from streams.config.stream_definitions import Definitions
@@ -67,7 +67,7 @@ from streams.model.metrics import Metrics
 from streams.replication import Exchange, OldCopy
 from streams.skipped_records import LOOK_EVERY_S, NODE, OVER, FloorTrouble, floor_append
 
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 WORK_ENDED_WITHIN_S = ENDED_WITHIN_S = 20.0
 """Maximum time for background work, and for each other part of a node, to end, seconds. Commits are waited for without a limit."""
@@ -104,7 +104,7 @@ class Node:
             self._backgrounds["clock"] = partial(follow, asked, settings.clock)
         self.app = web.Application(client_max_size=0)
         self._doorkeeper = Doorkeeper(self.clock.monotonic_s)
-        self._teller = TelemetryReporter(self.metrics, self.clock, settings)
+        self._reporter = TelemetryReporter(self.metrics, self.clock, settings)
         self.definitions = Definitions(settings.retentions())
         self._defining = Defining(settings.me(), self.definitions, self.report)
         self.retaining = Retaining(settings, self.definitions, self.clock_keeper.check, self.metrics, self.report)
@@ -176,7 +176,7 @@ class Node:
         """Report a problem, and what was done about it, to `exceptions`. Returns at once, from any thread; the report is appended with the
         next commit.
         """
-        self._teller.report(reason, outcome, details)
+        self._reporter.report(reason, outcome, details)
 
     def link(self, peers: Collection[PeerAddress]) -> None:
         """Keep sessions with exactly these dialled peers from now on. New ones are dialled at once, and the back-off of all others is
@@ -242,17 +242,17 @@ class Node:
         peers = {peer.node: peer.peer() for peer in settings.known} | {settings.node: settings.me()}
         introductions = self._introductions = await asyncio.to_thread(Introductions, settings.folder, peers, self.report)
         keyring = Keyring(self._log, settings.node, own, given, introductions.trust)
-        await asyncio.to_thread(introductions.tell_unknown, keyring.of)
+        await asyncio.to_thread(introductions.log_unknown, keyring.of)
         store = self._store = self._make_links(self._log, copy, keyring, introductions, [key.public, *sorted(own - {key.public})])
         open_many_files()
         self._runner = await self._doorkeeper.runner(self.app)
         await self._listen(f"the door of '{settings.node}'", settings.host, settings.port)
         if tls := settings.tls:
-            shown, doubted = shown_of(serving(tls.files()), tls.files()), partial(tell_doubt, settings.node, tls.files())
+            shown, doubted = shown_of(serving(tls.files()), tls.files()), partial(log_doubt, settings.node, tls.files())
             doubted()
             await self._listen(f"the TLS door of '{settings.node}'", tls.host, tls.port, shown.context)
             self._begin("certificate", partial(keep_certificate, f"'{settings.node}'", "this node", shown, self.report, doubted))
-        self._teller.appending(self.append)
+        self._reporter.appending(self.append)
         self._begin("doorkeeper", self._doorkeeper.keep)
         self._begin("credentials", self.guard.keep_looking)
         self._begin("accepted keys", introductions.keep_looking)
@@ -264,18 +264,18 @@ class Node:
         rounds = Rounds(self._log, self._log.upkeep)
         self._begin("verifying", partial(keep_verifying, rounds, store.loader.failed, self.metrics, self.report))
         self._begin("below the floor", partial(keep_floor_trouble, self._log, self.append, self.metrics, self.clock))
-        self._begin("reporting", self._teller.run)
+        self._begin("reporting", self._reporter.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
         self._watch = Watch(copy, lambda: self.log.origin, given, introductions.trust)
         checking = Checking(self._log, copy, self._watch, self.links.distrust, self.report, store.still_doubted, store.bulk)
         self._begin("checking", partial(keep_checking, checking))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self._redefined))
-        self._begin("who may write", partial(self.originating.run, self._log, self._teller.note))
+        self._begin("who may write", partial(self.originating.run, self._log, self._reporter.note))
         self._begin("retention", partial(self.retaining.run, self._log, self.links))
         for name, work in self._backgrounds.items():
             self._begin(name, work)
         self.links.keep(settings.peers)
-        told.info("%s '%s' is ready at %s, log %s", settings.role, settings.node, self.url, self._log.origin)
+        logger.info("%s '%s' is ready at %s, log %s", settings.role, settings.node, self.url, self._log.origin)
 
     async def _listen(self, what: str, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
         assert self._runner is not None
@@ -295,7 +295,7 @@ class Node:
             ShutdownStep("the links", self._close_links, ENDED_WITHIN_S),
             ShutdownStep("the node's own work", partial(self._end, self._tasks), ENDED_WITHIN_S),
             ShutdownStep("the doors", self._close_doors, ENDED_WITHIN_S),
-            ShutdownStep("the last reports", self._tell_last, ENDED_WITHIN_S),
+            ShutdownStep("the last reports", self._send_last_reports, ENDED_WITHIN_S),
             ShutdownStep("what is being committed", self._close_committer, None),
             ShutdownStep("the log", self._close_log, None),
         )
@@ -311,9 +311,9 @@ class Node:
             await self._runner.cleanup()
         self.credentials.close()
 
-    async def _tell_last(self) -> None:
+    async def _send_last_reports(self) -> None:
         if self._committer is not None:
-            await self._teller.flush()
+            await self._reporter.flush()
 
     async def _close_committer(self) -> None:
         committer, self._committer = self._committer, None
@@ -325,7 +325,7 @@ class Node:
         if log is not None:
             self._unsubscribe()
             await asyncio.to_thread(log.close)
-            told.info("'%s' has stopped", self.settings.node)
+            logger.info("'%s' has stopped", self.settings.node)
 
     async def run_until_stopped(self) -> None:
         """Serve until SIGTERM, SIGINT or `stop`, then stop cleanly. Raises the error that ended a background work which should have
@@ -385,9 +385,11 @@ class Node:
         exchange = Exchange(settings.me(), store.withheld, roles, ships, ends, keys, self.clock_keeper.check)
         store.withheld.subscribe(exchange.changed)
         days = BudgetClock(settings.folder, self._wall, self.clock.doubted, machine_boot_id())
-        purses = Purses(settings.folder, settings.links, days.now_ms, settings.node, settings.companions())
+        budgets = LinkBudgets(settings.folder, settings.links, days.now_ms, settings.node, settings.companions())
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn
-        links = self._links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn, credentials=self.credentials)
+        links = self._links = Links(
+            *parts, definitions=self.definitions, budgets=budgets, withdrawn=withdrawn, credentials=self.credentials
+        )
 
         def changed(streams: frozenset[str]) -> None:
             loop.call_soon_threadsafe(exchange.changed, streams)
@@ -407,7 +409,7 @@ class Node:
                 return
             problem = task.exception() or RuntimeError(f"background work '{name}' of node '{self.settings.node}' has ended by itself")
             unforeseen = None if isinstance(problem, LandfallError) else problem
-            told.error("background work '%s' failed: the node stops: %s", name, problem, exc_info=unforeseen)
+            logger.error("background work '%s' failed: the node stops: %s", name, problem, exc_info=unforeseen)
             self.report(f"background work '{name}' failed", "the node stops", code="background_work_failed", problem=str(problem))
             self._failure = self._failure or problem
             self._stopping.set()

@@ -313,8 +313,8 @@ class NodeSettings(SettingsTable):
                     f"{nodes} nodes of {where} share it, and besides the reserve each has {whole // nodes} bytes: "
                     f"with less than {least} none opens the link for more than alerts"
                 )
-                mend = f"write {budget.reserve_bytes + nodes * least} or more, the same at each of them, or reserve less"
-                yield SettingsProblem(("links", link, "budget_bytes_per_day"), what, mend)
+                hint = f"write {budget.reserve_bytes + nodes * least} or more, the same at each of them, or reserve less"
+                yield SettingsProblem(("links", link, "budget_bytes_per_day"), what, hint)
 
     @between
     def _says_who_it_is(self) -> Iterator[SettingsProblem]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from streams.config.companion_streams import parent_of
@@ -18,8 +17,6 @@ from streams.log import Append, LogReader
 from streams.model.errors import NotAllowed
 from streams.model.metrics import Metrics
 from streams.model.records import BODY, Record, to_batch
-
-told = logging.getLogger("landfall.node")
 
 OF_ITSELF = ("metrics", "exceptions", "consumers")
 """Streams in which the processes of a node's machine report on themselves: none of them is refused, even where others may read the

@@ -65,8 +65,8 @@ class FrameWriter:
     def write(self, message: Message) -> None:
         """Write one more frame. Raises OSError as the file does."""
         about = _ABOUT.pack(MAGIC, self._cipher is not None, self._id, self._numbers, self._public)
-        told = encode(message)
-        body = self._key.public + self._key.sign(_TITLE + about + told) + told
+        payload = encode(message)
+        body = self._key.public + self._key.sign(_TITLE + about + payload) + payload
         if self._cipher is not None:
             body = self._cipher.seal(self._numbers, about, body)
         head = about + _SIZED.pack(len(body), digest(body))

@@ -49,18 +49,18 @@ def read_position_file(data: bytes, receiver: str) -> Settled:
     """Return what `receiver` needs no more, by its own report. Raises Misuse when the file is none, or another node's."""
     hint = "`landfall sync position` writes it, at the receiver"
     try:
-        told = json_of(data, PositionFile)
-        if told.landfall != _TITLE:
-            raise ValueError(f"it is a {told.landfall!r}")
+        position_file = json_of(data, PositionFile)
+        if position_file.landfall != _TITLE:
+            raise ValueError(f"it is a {position_file.landfall!r}")
         settled = {
             (check_stream(stream), Origin.parse(origin)): read_ranges(ranges)
-            for stream, origins in told.settled.items()
+            for stream, origins in position_file.settled.items()
             for origin, ranges in origins.items()
         }
     except (msgspec.MsgspecError, ValueError) as problem:
         raise Misuse(f"this is no Position file: {problem}", hint=hint, code="position_unreadable") from problem
-    if told.node != receiver:
-        raise Misuse(f"this Position file is of '{told.node}', not of '{receiver}'", hint=hint, code="position_of_another")
+    if position_file.node != receiver:
+        raise Misuse(f"this Position file is of '{position_file.node}', not of '{receiver}'", hint=hint, code="position_of_another")
     return settled
 
 

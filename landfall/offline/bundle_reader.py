@@ -72,7 +72,7 @@ class BundleReader:
         self._bringer = ""
         self._planned: dict[Key, RangeSet] = {}
         self._brought: dict[Key, RangeSet] = {}
-        self._hearsay: list[tuple[str, Lost]] = []
+        self._unconfirmed: list[tuple[str, Lost]] = []
         self._whole_list = self._ended = False
         self._taken = Taken()
 
@@ -92,7 +92,7 @@ class BundleReader:
                 except Corrupt as problem:
                     self._problem(f"from '{terms.other.node}': {problem}")
         self._flush()
-        for node, lost in self._hearsay:
+        for node, lost in self._unconfirmed:
             self._declare_below_held(node, lost)
         return self._outcome()
 
@@ -110,7 +110,7 @@ class BundleReader:
                         self._flush()
                         self._bringer = terms.other.node
                     self._batch.append(block)
-                    if len(self._batch) >= BATCH_BLOCKS_MAX or sum(len(one.payload) for one in self._batch) >= BATCH_BYTES_MAX:
+                    if len(self._batch) >= BATCH_BLOCKS_MAX or sum(len(block.payload) for block in self._batch) >= BATCH_BYTES_MAX:
                         self._flush()
             case BundleGone(entry, reason):
                 lost = Lost(entry.key(), checked_reason(reason), _ranges(entry))
@@ -118,7 +118,7 @@ class BundleReader:
                     if terms.other.node == lost.key[1].node or terms.other.role == "hq":
                         self._log.declare_gone(lost)
                     else:
-                        self._hearsay.append((terms.other.node, lost))
+                        self._unconfirmed.append((terms.other.node, lost))
             case End():
                 self._ended = True
 

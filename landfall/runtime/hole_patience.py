@@ -24,7 +24,7 @@ class PatientReaders:
     def __init__(self, log: LogReader, clock: Clock) -> None:
         self._log, self._clock = log, clock
         self._definitions = Definitions()
-        self._defining = Defining(Peer("hq", "hq"), self._definitions, _told_by_the_node)
+        self._defining = Defining(Peer("hq", "hq"), self._definitions, _ignore_unreadable_definition)
         self._readers: dict[str, PatientReader] = {}
 
     def follow(self) -> None:
@@ -39,13 +39,13 @@ class PatientReaders:
         return self._readers[stream]
 
 
-class SkippedTold:
+class SkippedReports:
     """The reports of each hole that a process went on without. A process that restarts reports again what has not come: that changes
     nothing.
     """
 
-    def __init__(self, teller: TelemetryClient, process: str) -> None:
-        self._teller, self._process = teller, process
+    def __init__(self, telemetry: TelemetryClient, process: str) -> None:
+        self._telemetry, self._process = telemetry, process
         self._seen: set[tuple[str, int]] = set()
 
     def look(self, standings: Mapping[str, ReaderStanding]) -> None:
@@ -53,7 +53,7 @@ class SkippedTold:
         for reason, key in _named(self._process, standings):
             if key not in self._seen:
                 self._seen.add(key)
-                self._teller.report(reason, outcome=OUTCOME, key=key)
+                self._telemetry.report(reason, outcome=OUTCOME, key=key)
 
 
 def skipped_failures(process: str, standings: Mapping[str, ReaderStanding], at_ms: int) -> list[Append]:
@@ -86,5 +86,5 @@ def _named(process: str, standings: Mapping[str, ReaderStanding]) -> list[tuple[
     ]
 
 
-def _told_by_the_node(reason: str, outcome: str, problem: str) -> None:
+def _ignore_unreadable_definition(reason: str, outcome: str, problem: str) -> None:
     """Ignore a definition that does not read: headquarters' node reports it, and the stream is managed as before here too."""

@@ -40,9 +40,10 @@ class Draft:
     def _table(self, kind: type[SettingsTable], values: Mapping[str, Any], place: Place) -> SettingsTable:
         """Return a table that holds only the right settings."""
         right: dict[str, Any] = {}
-        for name, told in kind.model_fields.items():
+        for name, setting in kind.model_fields.items():
             try:
-                right[name] = self._value(told, values[name], (*place, name)) if name in values else self._default(told, (*place, name))
+                inner = (*place, name)
+                right[name] = self._value(setting, values[name], inner) if name in values else self._default(setting, inner)
             except _InDoubtError:
                 continue
         table = kind.model_construct(**right)
@@ -51,17 +52,17 @@ class Draft:
         self._made.append((place, table))
         return table
 
-    def _default(self, told: FieldInfo, place: Place) -> Any:
-        if told.is_required() or place in self.meant or not self.all_read:
+    def _default(self, setting: FieldInfo, place: Place) -> Any:
+        if setting.is_required() or place in self.meant or not self.all_read:
             raise _InDoubtError
-        return told.get_default(call_default_factory=True)
+        return setting.get_default(call_default_factory=True)
 
-    def _value(self, told: FieldInfo, value: Any, place: Place) -> Any:
-        if models_in(told.annotation):
-            return self._tables(told.annotation, told.discriminator, value, place)
-        if any(one[: len(place)] == place for one in self.wrong):
+    def _value(self, setting: FieldInfo, value: Any, place: Place) -> Any:
+        if models_in(setting.annotation):
+            return self._tables(setting.annotation, setting.discriminator, value, place)
+        if any(wrong_place[: len(place)] == place for wrong_place in self.wrong):
             raise _InDoubtError
-        typed: Any = Annotated[told.annotation, told]
+        typed: Any = Annotated[setting.annotation, setting]
         return TypeAdapter(typed).validate_python(value)
 
     def _tables(self, annotation: Any, chosen_by: Any, value: Any, place: Place) -> Any:

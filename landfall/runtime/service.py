@@ -28,7 +28,7 @@ WAIT_S_MAX = 60.0
 log = logging.getLogger(__name__)
 
 
-class TellingSettings(SettingsTable):
+class ReportSettings(SettingsTable):
     """The settings that a process needs to report on itself.
 
     `door`: the URL of its node (`http://host:port`), and `token` that of a credential there: metrics and failures go through it;
@@ -43,12 +43,12 @@ class TellingSettings(SettingsTable):
 
     @between
     def _has_what_its_door_asks_for(self) -> Iterator[SettingsProblem]:
-        mend = "write the token that `landfall credential add` gives there, or take out door"
+        hint = "write the token that `landfall credential add` gives there, or take out door"
         if self.door is not None and not self.token.get_secret_value().strip():
-            yield SettingsProblem(("token",), f"{self.door} asks for one, and there is none", mend)
+            yield SettingsProblem(("token",), f"{self.door} asks for one, and there is none", hint)
 
 
-class WorkSettings(TellingSettings, WithCertificate):
+class WorkSettings(ReportSettings, WithCertificate):
     """A process that listens nowhere but for its health: `http://<host>:<health_port>/healthz`; port 0: any free one. With
     `tls_certificate` and `tls_key`, PEM files, it is `https://`."""
 
@@ -80,7 +80,7 @@ class Running:
 
     clock: FleetClock
     metrics: Metrics
-    teller: TelemetryClient
+    telemetry: TelemetryClient
     stop: Stop = field(default_factory=Stop)
     waiting: StepFailure = field(default_factory=StepFailure)
 
@@ -113,21 +113,21 @@ Made = Callable[[Running], AbstractContextManager[Work]]
 """A function that makes the work of a process under way, and releases at the end what the work holds."""
 
 
-def teller_of(settings: TellingSettings, metrics: Metrics, clock: Clock, standing: Standing = dict[str, Any]) -> TelemetryClient:
+def telemetry_of(settings: ReportSettings, metrics: Metrics, clock: Clock, standing: Standing = dict[str, Any]) -> TelemetryClient:
     """Return the process's telemetry client, as its settings configure it."""
     door = AppendDoor(settings.door, settings.token.get_secret_value(), DOOR_TIMEOUT_S) if settings.door else None
     return TelemetryClient(door, metrics, clock, settings.metrics_every_s, standing)
 
 
 @contextmanager
-def running(metrics: Metrics, settings: TellingSettings, standing: Standing = dict[str, Any]) -> Iterator[Running]:
+def running(metrics: Metrics, settings: ReportSettings, standing: Standing = dict[str, Any]) -> Iterator[Running]:
     """Let the process `metrics.process` follow the fleet's clock and report on itself while the block runs, also the error that ends it.
 
     Raises RetryLater when the clock does not answer.
     """
-    with following(settings.clock) as clock, teller_of(settings, metrics, clock, standing) as teller:
+    with following(settings.clock) as clock, telemetry_of(settings, metrics, clock, standing) as telemetry:
         try:
-            yield Running(clock, metrics, teller)
+            yield Running(clock, metrics, telemetry)
         finally:
             log.info("ended")
 
@@ -162,10 +162,10 @@ def health_of(under_way: Running, ready: bool, standing: Mapping[str, Any]) -> t
     long.
     """
     ready = ready and not under_way.waiting.is_long(under_way.clock.monotonic_s())
-    told: dict[str, Any] = {"process": under_way.metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing}
-    told |= {"waiting": {"code": problem.code, "reason": str(problem)}} if (problem := under_way.waiting.problem) else {}
-    told |= {"troubles": dict(under_way.troubles)} if under_way.troubles else {}
-    return ready and not under_way.troubles, told
+    fields: dict[str, Any] = {"process": under_way.metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing}
+    fields |= {"waiting": {"code": problem.code, "reason": str(problem)}} if (problem := under_way.waiting.problem) else {}
+    fields |= {"troubles": dict(under_way.troubles)} if under_way.troubles else {}
+    return ready and not under_way.troubles, fields
 
 
 def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
@@ -175,7 +175,7 @@ def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
     A reason is reported once, until it changes, or all went well for RETRY_S_MAX; then pauses are short again too. Meanwhile
     `under_way.waiting` names it.
     """
-    started, told, code, pause_s, troubled_at_s = False, "", "", RETRY_S_FIRST, float("-inf")
+    started, reported, code, pause_s, troubled_at_s = False, "", "", RETRY_S_FIRST, float("-inf")
     while not under_way.stop.is_set():
         try:
             if not started:
@@ -184,16 +184,16 @@ def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
                 log.info("ready to work")
             wait_s = 0.0 if work.step() else poll_s
             under_way.waiting.problem = None
-            if told and under_way.clock.monotonic_s() - troubled_at_s > RETRY_S_MAX:
-                told, code = "", ""
+            if reported and under_way.clock.monotonic_s() - troubled_at_s > RETRY_S_MAX:
+                reported, code = "", ""
         except RetryLater as problem:
             under_way.metrics.count("retries")
             troubled_at_s = under_way.clock.monotonic_s()
             under_way.waiting.note(problem, troubled_at_s)
-            if str(problem) != told:
-                told = str(problem)
-                under_way.teller.report(told, outcome="tried again")
-                log.warning("%s", told)
+            if str(problem) != reported:
+                reported = str(problem)
+                under_way.telemetry.report(reported, outcome="tried again")
+                log.warning("%s", reported)
             started, wait_s = False, RETRY_S_FIRST if problem.code != code else pause_s
             code, pause_s = problem.code, min(2 * wait_s, RETRY_S_MAX)
         under_way.stop.wait(wait_s)

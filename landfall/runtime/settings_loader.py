@@ -115,7 +115,7 @@ class _Reading(Generic[Settings]):
             settings = self.kind.model_validate(self.values)
         except ValidationError as problems:
             of_one = [problem for problem in problems.errors(include_url=False) if problem["type"] != MISFIT]
-            self.problems += [told for problem in of_one for told in self._told(problem)]
+            self.problems += [sentence for problem in of_one for sentence in self._sentences(problem)]
             self.problems += self._between(of_one)
             return None
         self.problems += self._open_to_others(settings)
@@ -152,7 +152,7 @@ class _Reading(Generic[Settings]):
         inner[keys[-1]] = value
         self.origins[keys] = name
 
-    def _told(self, problem: Mapping[str, Any]) -> Iterator[str]:
+    def _sentences(self, problem: Mapping[str, Any]) -> Iterator[str]:
         """Yield the problem in a sentence; nothing when a line that does not read may be the reason for it."""
         place, type_ = tuple(problem["loc"]), problem["type"]
         if (type_ == "missing" and self.unread) or (

@@ -49,16 +49,16 @@ class BelowFloor:
     def look(self, unread: Iterable[SkippedOffsets] = (), lost: Iterable[str] = ()) -> None:
         """Report what is `unread`, and sentences on what else is `lost`; then health shows the state. It is called after each step."""
         outcome = f"went on without; `landfall consumer accept {self._process}` once it is known"
-        for one in unread:
-            reason = f"{one} were dropped before {self._process} read them: they are missing from what it makes"
-            self._report(reason, outcome, (f"{self._process}/floor/{one.stream}/{one.origin}", one.end))
+        for offsets in unread:
+            reason = f"{offsets} were dropped before {self._process} read them: they are missing from what it makes"
+            self._report(reason, outcome, (f"{self._process}/floor/{offsets.stream}/{offsets.origin}", offsets.end))
         for reason in lost:
             self._report(reason, outcome, None)
         if over := self._trouble.look():
-            self._running.teller.report(over, outcome=OVER, topic=floor_topic(self._process))
+            self._running.telemetry.report(over, outcome=OVER, topic=floor_topic(self._process))
 
     def _report(self, reason: str, outcome: str, key: tuple[str, int] | None) -> None:
-        self._running.teller.report(reason, outcome=outcome, key=key, topic=floor_topic(self._process))
+        self._running.telemetry.report(reason, outcome=outcome, key=key, topic=floor_topic(self._process))
         self._trouble.begin(reason)
 
 
@@ -88,9 +88,10 @@ class WorkAboveFloor:
         return self._work.step()
 
     def _look(self) -> None:
-        news = {one for stream, told in self._positions().items() if told for one in self._unread(stream, Position.from_json(told))}
-        self._floor.look(sorted(news - self._seen, key=str))
-        self._seen |= news
+        positions = {stream: Position.from_json(position) for stream, position in self._positions().items() if position}
+        dropped = {offsets for stream, position in positions.items() for offsets in self._unread(stream, position)}
+        self._floor.look(sorted(dropped - self._seen, key=str))
+        self._seen |= dropped
 
     def _unread(self, stream: str, position: Position) -> list[SkippedOffsets]:
         ledger = self._floor.reader.ledger(stream)

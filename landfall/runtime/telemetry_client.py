@@ -28,7 +28,7 @@ DOOR_TIMEOUT_S = 5.0
 log = logging.getLogger(__name__)
 
 
-class TellsTime(Protocol):
+class TimeSource(Protocol):
     """Something that knows the fleet's time."""
 
     def now_ms(self) -> int:
@@ -43,12 +43,12 @@ Standing = Callable[[], Mapping[str, Any]]
 class TelemetryClient:
     """The reports of one process. Safe from any thread.
 
-    `with teller:` reports while the block runs: metrics every `interval_s` of the wall, failures soon after `report`, both once more at its
-    end. An exception that ends the block is reported too, on its way out. Without a door nothing is reported.
+    `with telemetry:` reports while the block runs: metrics every `interval_s` of the wall, failures soon after `report`, both once more at
+    its end. An exception that ends the block is reported too, on its way out. Without a door nothing is reported.
     """
 
     def __init__(
-        self, door: AppendDoor | None, metrics: Metrics, clock: TellsTime, interval_s: float, standing: Standing = dict[str, Any]
+        self, door: AppendDoor | None, metrics: Metrics, clock: TimeSource, interval_s: float, standing: Standing = dict[str, Any]
     ) -> None:
         self._door, self._metrics, self._clock, self._interval_s, self._standing = door, metrics, clock, interval_s, standing
         self._failures: deque[Append] = deque()
@@ -56,7 +56,7 @@ class TelemetryClient:
         self._producer = f"{metrics.process}/{time.time_ns()}"
         self._lock = threading.Lock()
         self._awake, self._ending = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._keep_telling, name="telemetry", daemon=True)
+        self._thread = threading.Thread(target=self._keep_sending, name="telemetry", daemon=True)
 
     def report(
         self, reason: str, payload: str = "", outcome: str = "left out", key: tuple[str, int] | None = None, topic: str | None = None
@@ -76,7 +76,7 @@ class TelemetryClient:
                 self._metrics.count("exceptions_dropped")
         self._awake.set()
 
-    def tell(self, more: Sequence[Append] = ()) -> bool:
+    def send(self, more: Sequence[Append] = ()) -> bool:
         """Append metrics, the waiting failures and `more`, durably. Return False when the node is away or refuses: the failures then
         continue to wait.
         """
@@ -94,9 +94,9 @@ class TelemetryClient:
             if not isinstance(problem, RetryLater):
                 log.error("metrics and failures are not taken: %s", problem)
             return False
-        told = {(one.producer, one.sequence) for one in waiting}
+        sent = {(append.producer, append.sequence) for append in waiting}
         with self._lock:
-            self._failures = deque(one for one in self._failures if (one.producer, one.sequence) not in told)
+            self._failures = deque(append for append in self._failures if (append.producer, append.sequence) not in sent)
         return True
 
     def __enter__(self) -> Self:
@@ -109,14 +109,14 @@ class TelemetryClient:
         self._thread.join()
         if isinstance(problem, Exception):
             self.report(f"{type(problem).__name__}: {problem}", outcome="the process ended")
-        self.tell()
+        self.send()
 
-    def _keep_telling(self) -> None:
+    def _keep_sending(self) -> None:
         while not self._ending.is_set():
             if self._awake.wait(self._interval_s):
                 self._awake.clear()
                 self._ending.wait(GATHER_S)
-            self.tell()
+            self.send()
 
 
 def failure(

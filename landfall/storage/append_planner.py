@@ -13,7 +13,7 @@ import pyarrow as pa
 from landfall.storage.frames import Admitted, Produced
 from landfall.storage.log_state import OriginState
 from landfall.storage.row_tables import agree
-from landfall.storage.topic_filters import topics_told
+from landfall.storage.topic_filters import topic_summary
 from landfall.system.release import RELEASED_AT_MS
 from streams.log import Append, Appended, Witness
 from streams.model.block import Block, BlockTooLarge, Codec
@@ -256,7 +256,7 @@ def encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch |
     try:
         if rows <= rows_max:
             block = codec.encode(stream, origin, records)
-            yield block, topics_told(codec, block, records.column(TOPIC))
+            yield block, topic_summary(codec, block, records.column(TOPIC))
             return
     except BlockTooLarge:
         if rows == 1:

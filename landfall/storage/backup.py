@@ -102,7 +102,7 @@ def restore(source: Path, home: Path) -> Path | None:
     """
     check_backup(source)
     with ExitStack() as stack:
-        stack.enter_context(_told_by(source, home))
+        stack.enter_context(_as_retry_later(source, home))
         place = LogPlace.of(home)
         _check_home(source, place)
         place.check()
@@ -123,7 +123,7 @@ def restore(source: Path, home: Path) -> Path | None:
 
 
 @contextmanager
-def _told_by(source: Path, home: Path) -> Iterator[None]:
+def _as_retry_later(source: Path, home: Path) -> Iterator[None]:
     """Raise RetryLater in place of the disk's errors."""
     try:
         yield

@@ -34,14 +34,14 @@ class Disk:
 
     def replace(self, path: Path, data: bytes) -> None:
         """Replace the contents of `path` by `data`, on the disk too. After a crash it holds all of `data`, or what it held before."""
-        beside = path.with_name(path.name + ".new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        new_path = path.with_name(path.name + ".new")
+        descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             self.write(descriptor, data)
             self.sync(descriptor)
         finally:
             os.close(descriptor)
-        beside.replace(path)
+        new_path.replace(path)
         self.sync_folder(path.parent)
 
     def overwrite(self, path: Path, at: int, data: bytes) -> None:

@@ -76,7 +76,7 @@ class FileLog(KeptLog, FileLogReader):
             undo.callback(os.close, self._lock_descriptor)
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:
-                aside.tell(self._disowned.damaged)
+                aside.report(self._disowned.damaged)
             place = LogFolder(folder, options.disk, codec, aside, self._disowned, Marker(marker, node, options.disk))
             opened = place.open()
             opening = undo.enter_context(ExitStack())

@@ -14,7 +14,7 @@ from landfall.storage.file_header import DIGEST_BYTES, MARK_BYTES, Secret
 
 PREFIX = struct.Struct(f"<{MARK_BYTES}sI{DIGEST_BYTES}s")
 _LENGTH = struct.Struct("<I")
-MENDED_BYTES_MAX = 16 << 10
+REPAIRED_BYTES_MAX = 16 << 10
 """Maximum size of a header in which each bit is tried, bytes: some 130,000 digests of it, 3 s of one core."""
 
 
@@ -45,7 +45,7 @@ class Prefix:
         return self.digest == _digest(head, secret)
 
 
-def mended_head(data: memoryview, secret: Secret) -> bytes | None:
+def repaired_head(data: memoryview, secret: Secret) -> bytes | None:
     """Return the original header of the frame that begins `data`, where one flipped bit is all that is wrong with it and its prefix.
 
     Return None where more is wrong, or no frame begins there. For a header longer than MENDED_BYTES_MAX only its prefix is repaired.
@@ -62,11 +62,11 @@ def mended_head(data: memoryview, secret: Secret) -> bytes | None:
     if flipped_in_mark:
         return None
     tried = (_head(data, prefix.head_bytes ^ 1 << bit) for bit in range(8 * _LENGTH.size))
-    if found := next((head for head in tried if head is not None and prefix.vouches_for(head, secret)), None):
-        return found
-    if head is None or len(head) > MENDED_BYTES_MAX:
+    if repaired := next((head for head in tried if head is not None and prefix.vouches_for(head, secret)), None):
+        return repaired
+    if head is None or len(head) > REPAIRED_BYTES_MAX:
         return None
-    return next((other for other in _neighbours(head) if prefix.vouches_for(other, secret)), None)
+    return next((neighbour for neighbour in _neighbours(head) if prefix.vouches_for(neighbour, secret)), None)
 
 
 def _digest(head: bytes, secret: Secret) -> bytes:

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 import msgspec
 
 from landfall.storage.file_header import HEAD_BYTES, MARK_BYTES, Secret, read_head
-from landfall.storage.frame_prefix import PREFIX, Prefix, mended_head
+from landfall.storage.frame_prefix import PREFIX, Prefix, repaired_head
 from streams.model.block import Block
 from streams.model.errors import Corrupt
 from streams.model.ledger import GoneReason
@@ -195,9 +195,9 @@ def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
         try:
             frame = _frame_at(data, at, secret)
         except Corrupt as problem:
-            if (mended := _mended_frame(data, at, secret)) is not None:
-                yield mended
-                at = mended.end
+            if (repaired := _repaired_frame(data, at, secret)) is not None:
+                yield repaired
+                at = repaired.end
                 continue
             end = _next_frame(data, at + 1, secret)
             yield Hole(at, end, str(problem), unfinished=problem.code == _UNFINISHED and end == len(data))
@@ -237,9 +237,9 @@ def _next_frame(data: memoryview, start: int, secret: Secret) -> int:
     return len(data)
 
 
-def _mended_frame(data: memoryview, at: int, secret: Secret) -> FoundFrame | None:
+def _repaired_frame(data: memoryview, at: int, secret: Secret) -> FoundFrame | None:
     """Return the frame that begins at byte `at` and has one flipped bit before its blocks; None where there is no such frame."""
-    head = mended_head(data[at:], secret)
+    head = repaired_head(data[at:], secret)
     if head is None:
         return None
     try:

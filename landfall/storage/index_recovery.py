@@ -34,7 +34,7 @@ INDEXED_S = 5.0
 """Time after which a commit that was not indexed is not being indexed, seconds: nobody writes this log, or its disk hangs."""
 _LOOK_EVERY_S = 0.05
 
-Told = Callable[[Damage], None]
+OnDamage = Callable[[Damage], None]
 
 
 def index_problem(log: Path) -> str | None:
@@ -63,7 +63,7 @@ def index_problem(log: Path) -> str | None:
 
 @contextmanager
 def recovered(
-    log: Path, codec: Codec, on_damage: Told, passed_over: PassedOver | None = None, entitled: Entitled | None = None
+    log: Path, codec: Codec, on_damage: OnDamage, passed_over: PassedOver | None = None, entitled: Entitled | None = None
 ) -> Iterator[FileLogReader]:
     """Yield a reader of the log in folder `log`, which nobody writes. The reader has a separate index with all that is in the files.
 
@@ -71,14 +71,14 @@ def recovered(
     deleted when the block ends. Nothing in `log` changes. What does not verify in the files is reported to `on_damage`. Raises Unreadable,
     RetryLater.
     """
-    with TemporaryDirectory(prefix="landfall-index-") as beside:
-        index = Path(beside) / INDEX_NAME
+    with TemporaryDirectory(prefix="landfall-index-") as folder:
+        index = Path(folder) / INDEX_NAME
         _bring_up(log, index, codec, on_damage)
         with closing(FileLogReader(log, codec, index, passed_over, entitled)) as reader:
             yield reader
 
 
-def _bring_up(log: Path, index: Path, codec: Codec, on_damage: Told) -> None:
+def _bring_up(log: Path, index: Path, codec: Codec, on_damage: OnDamage) -> None:
     disk, marker = Disk(), log.parent / "marker"
     placing = Placing(codec, Disowned(log, disk, codec), Marker(marker, marked_node(marker) or "", disk).reached)
     damages: list[Damage] = []

@@ -285,11 +285,11 @@ def bring_down(index: Path, disk: Disk) -> None:
             keep_sum(index, disk)
 
 
-def put_in_place(beside: Path, index: Path) -> None:
-    """Move the index `beside`, which is closed, to the place of `index`, which was removed. Raises OSError."""
-    beside.rename(index)
+def put_in_place(built: Path, index: Path) -> None:
+    """Move the index `built`, which is closed, to the place of `index`, which was removed. Raises OSError."""
+    built.rename(index)
     with suppress(FileNotFoundError):
-        beside.with_name(beside.name + SUM_SUFFIX).rename(index.with_name(index.name + SUM_SUFFIX))
+        built.with_name(built.name + SUM_SUFFIX).rename(index.with_name(index.name + SUM_SUFFIX))
 
 
 def remove_index(path: Path) -> None:

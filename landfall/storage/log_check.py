@@ -78,7 +78,7 @@ def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
             yield LogFinding("the index", str(problem))
     files = () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log))
     seen = mark or (0, max(files, default=0), 0)
-    told: set[Lost] = set()
+    reported: set[Lost] = set()
     for number in files:
         try:
             wrong = list(_check_file(log, number, codec, seen, ends.get(number, 0), tally))
@@ -90,11 +90,11 @@ def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
             if is_block and held is not None and not lost:
                 tally.let_go += 1
                 continue
-            told.update(lost)
+            reported.update(lost)
             whose = ", ".join(f"{stream}:{origin} offsets {first} to {after - 1}" for stream, origin, first, after in lost)
             yield LogFinding(f"{file_path(log, number).name} bytes {at} to {end - 1}", f"{whose}: {why}" if whose else why)
     if mark is not None:
-        yield from _check_lines(log, codec, tally, told)
+        yield from _check_lines(log, codec, tally, reported)
 
 
 def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]] | None:
@@ -122,14 +122,14 @@ def _check_bytes(index: Path) -> Iterator[LogFinding]:
         raise unreadable(index, refused) from refused
 
 
-def _check_lines(log: Path, codec: Codec, tally: CheckTally, told: set[Lost]) -> Iterator[LogFinding]:
+def _check_lines(log: Path, codec: Codec, tally: CheckTally, reported: set[Lost]) -> Iterator[LogFinding]:
     try:
         with closing(open_reader(log, codec)) as reader:
             for stream in reader.streams():
                 for origin in reader.ledger(stream):
                     if in_kafka(log):
                         tally.blocks += sum(span.stored_bytes > 0 for span in reader.spans(stream, origin))
-                    yield from _check_line(reader, (stream, origin), tally, told)
+                    yield from _check_line(reader, (stream, origin), tally, reported)
     except RetryLater:
         raise
     except (LandfallError, *UNREADABLE) as problem:
@@ -173,9 +173,9 @@ def _check_frame(frame: FoundFrame, data: memoryview, codec: Codec, tally: Check
                 yield Wrong(at, end, str(problem), is_block=True)
 
 
-def _check_line(reader: AnyReader, line: LineKey, tally: CheckTally, told: set[Lost]) -> Iterator[LogFinding]:
+def _check_line(reader: AnyReader, line: LineKey, tally: CheckTally, reported: set[Lost]) -> Iterator[LogFinding]:
     """Yield a LogFinding for what the ledger holds and the index does not point to, and for each span that does not read. The spans in
-    `told` were reported already and are not read.
+    `reported` were reported already and are not read.
     """
     stream, origin = line
     spans = list(reader.spans(stream, origin))
@@ -183,7 +183,7 @@ def _check_line(reader: AnyReader, line: LineKey, tally: CheckTally, told: set[L
     held = reader.ledger(stream)[origin].held
     if missing := held.without(pointed):
         yield LogFinding(f"{stream}:{origin}", f"the ledger holds {missing}, and the index does not say where")
-    for span in (one for one in spans if (stream, origin, one.first, one.end) not in told):
+    for span in (span for span in spans if (stream, origin, span.first, span.end) not in reported):
         try:
             for batch in reader.run(stream, origin, span.first, span.end):
                 tally.records += batch.records.num_rows

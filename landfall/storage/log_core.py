@@ -19,7 +19,7 @@ from landfall.storage.log_reader import IndexedReader
 from landfall.storage.log_state import Book, LineKey, Lines, OriginState, Piece, Positions
 from landfall.storage.rejected_records import Disowned
 from landfall.storage.row_tables import INT64_MAX
-from landfall.storage.topic_filters import topics_told
+from landfall.storage.topic_filters import topic_summary
 from streams.log import Append, Appended, PeerKnowsMore, Witness
 from streams.model.block import Block, Codec
 from streams.model.clock import EARLY_MS_MAX, Clock
@@ -113,7 +113,7 @@ class KeptLog(IndexedReader):
         """
         with self._write_lock, self._under_way():
             plan = self._with_index(lambda: self._append(appends))
-        self._tell(plan.rows)
+        self._notify(plan.rows)
         return plan.answers
 
     def repeats(self, append: Append) -> bool:
@@ -130,7 +130,7 @@ class KeptLog(IndexedReader):
         ready = self._decoded(blocks)
         with self._write_lock, self._under_way():
             wanted = self._with_index(lambda: self._admit(blocks, ready))
-        self._tell({stream for stream, _ in wanted})
+        self._notify({stream for stream, _ in wanted})
         return sum(ranges.count() for ranges in wanted.values())
 
     def replace(self, block: Block, unread: RangeSet) -> int:
@@ -164,13 +164,13 @@ class KeptLog(IndexedReader):
             raise Misuse(f"records are gone because they are {', '.join(GONE_REASONS)}, not {reason!r}", code="gone_reason_unknown")
         with self._write_lock:
             news = self._with_index(lambda: self._declare_gone(stream, origin, ranges, reason))
-        self._tell({stream} if news else ())
+        self._notify({stream} if news else ())
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
         """Drop everything below `floor` from this copy, and remember the floor. A floor never moves back."""
         with self._write_lock:
             raised = self._with_index(lambda: self._raise_floor(stream, origin, floor))
-        self._tell({stream} if raised else ())
+        self._notify({stream} if raised else ())
 
     def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
         """Mark the held records of `first .. end - 1` as wanted again, and return how many. No rebuilt index takes them from where their
@@ -246,16 +246,16 @@ class KeptLog(IndexedReader):
         return self._keeper.book.view
 
     def _ready(self) -> None:
-        with self._telling():
+        with self._notifying():
             self._keeper.ready()
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _notifying(self) -> Iterator[None]:
         """Notify the subscribers of what the book learns of earlier commits while the block runs."""
         before = self._keeper.book.lines
         yield
         if (after := self._keeper.book.lines) is not before:
-            self._tell(stream for stream, lines in after.items() if lines is not before.get(stream))
+            self._notify(stream for stream, lines in after.items() if lines is not before.get(stream))
 
     def _append(self, appends: Sequence[Append]) -> AppendPlan:
         self._ready()
@@ -318,7 +318,7 @@ class KeptLog(IndexedReader):
         ends = self._ends(Origin(self._node, before)) if before else {}
         self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms, ends),)))
 
-    def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
+    def _repair_index(self, seen: int, problem: IndexDamaged) -> None:
         """Rebuild the index, unless another thread has done so since rebuild number `seen`. Commits wait. Raises RetryLater."""
         with self._write_lock:
             if self._builds == seen:
@@ -343,7 +343,7 @@ class KeptLog(IndexedReader):
 
     def _to_store(self, block: Block) -> list[NewBlock]:
         """Return what is written of a block from elsewhere."""
-        topics = topics_told(self._codec, block, self._codec.check(block)) if self._codec.knows(block.codec) else None
+        topics = topic_summary(self._codec, block, self._codec.check(block)) if self._codec.knows(block.codec) else None
         latest_ms = self._clock.now_ms() + self._clock.early_ms() - EARLY_MS_MAX  # where the clock may be behind
         return [NewBlock(block, topics, admitted=taken_in(block.first, 0 if self._clock.doubted() else latest_ms))]
 
@@ -366,7 +366,7 @@ class KeptLog(IndexedReader):
         self._on_damage(
             Damage(place.segment, place.at, place.length, str(problem), ((*key, piece.first, piece.end),), cure, code=problem.code)
         )
-        self._tell({key[0]})
+        self._notify({key[0]})
 
     def _new_offsets(self, block: Block, taken: Mapping[LineKey, RangeSet]) -> RangeSet:
         """Return the offsets of `block` that are to be admitted and are not in `taken`."""
@@ -396,7 +396,7 @@ class KeptLog(IndexedReader):
         if origin == self.origin and end > self._keeper.book.line((stream, origin)).end:
             raise Misuse(f"{stream}:{origin} has no offset {end - 1} yet", code="offsets_not_given")
 
-    def _tell(self, streams: Iterable[str]) -> None:
+    def _notify(self, streams: Iterable[str]) -> None:
         if names := frozenset(streams):
             for watcher in self._watchers.values():
                 watcher(names)

@@ -40,7 +40,7 @@ class LogPlace:
         elsewhere.
         """
         named = home / "log"
-        if named.is_symlink() and not named.exists() and not _left_beside(named).exists():
+        if named.is_symlink() and not named.exists() and not _restored_copy(named).exists():
             what = f"{named} is a link to {named.resolve()}, which is not there"
             raise Misuse(what, hint="make that folder, or mount its disk; or remove the link", code="log_link_broken")
         log = named.resolve()
@@ -53,7 +53,7 @@ class LogPlace:
     @property
     def copy(self) -> Path:
         """The folder that the other log is copied to, on the disk where it stays."""
-        return self.log / _COPYING if self.inside else _left_beside(self.log)
+        return self.log / _COPYING if self.inside else _restored_copy(self.log)
 
     def check(self) -> None:
         """Raise PermissionError where the node's marker could not be removed: then nothing is begun."""
@@ -63,7 +63,7 @@ class LogPlace:
 
     def unfinished(self) -> Path | None:
         """Return the log that an interrupted restore left to be put in place; None if there is none."""
-        left = self.log / _COPIED if self.inside else _left_beside(self.log)
+        left = self.log / _COPIED if self.inside else _restored_copy(self.log)
         return left if left.exists() else None
 
     def finish(self) -> None:
@@ -126,7 +126,7 @@ class LogPlace:
 
 def check_finished(log: Path) -> None:
     """Raise Misuse when a restore into the folder `log` was interrupted: the contents of the folder, if any, are then not a log."""
-    left = _left_beside(log.resolve())
+    left = _restored_copy(log.resolve())
     if not log.exists() and left.exists():
         hint = f"{_AGAIN}; to begin with an empty log instead, remove {left.name}"
         what = f"there is no log in {log.parent}, but what a restore left when it was interrupted"
@@ -147,7 +147,7 @@ def is_mount(path: Path) -> bool:
     return str(path.resolve()) in {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line.split()[4]) for line in lines}
 
 
-def _left_beside(log: Path) -> Path:
+def _restored_copy(log: Path) -> Path:
     real = log.resolve()
     return real.with_name(f"{real.name}.restored")
 

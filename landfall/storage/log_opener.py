@@ -93,16 +93,16 @@ class LogFolder:
         index: SQLite would delete the new one's files by name. Raises RetryLater when the disk is full or fails. The old index is then as
         it was, or there is none.
         """
-        path, beside = self.path / INDEX_NAME, self.path / f"new-{INDEX_NAME}"
+        path, new_path = self.path / INDEX_NAME, self.path / f"new-{INDEX_NAME}"
         try:
-            remove_index(beside)
-            opened = self._replay(IndexWriter.open_for(beside, self.disk), whole=True)
+            remove_index(new_path)
+            opened = self._replay(IndexWriter.open_for(new_path, self.disk), whole=True)
             opened.index.close()
             release()
             if why is not None:
                 self.aside.index(path, why)
             remove_index(path)
-            put_in_place(beside, path)
+            put_in_place(new_path, path)
             self.disk.sync_folder(self.path)
         except OSError as problem:
             raise disk_refused(problem) from problem

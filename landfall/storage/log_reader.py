@@ -203,7 +203,7 @@ class IndexedReader(IndexView, ABC):
         """
         if missing := left.common(self._line(key).ledger.held):
             problem = IndexDamaged(f"{key[0]}:{key[1]} holds {missing}, but no block has them", hint=REBUILT)
-            self._mend_index(builds, problem)
+            self._repair_index(builds, problem)
             raise RetryLater("the log's index was damaged, and is rebuilt", hint="read it again", code="index_rebuilt") from problem
 
     def _read_line(self, key: LineKey, first: int, end: int, topics: Collection[str] | None) -> Iterator[Batch]:

@@ -15,7 +15,7 @@ from landfall.storage.index_writer import IndexWriter
 from landfall.storage.log_state import Book, FileLocation, FrameChange, LineKey, PlacedBlock
 from landfall.storage.rejected_records import Disowned
 from landfall.storage.segments import file_path, mapped, merged_numbers, secret_of, segment_numbers
-from landfall.storage.topic_filters import topics_told
+from landfall.storage.topic_filters import topic_summary
 from streams.model.block import HEAD_BYTES_MAX, Block, BlockHead, Codec
 from streams.model.errors import Corrupt
 from streams.model.identifiers import Origin
@@ -72,7 +72,7 @@ class Placing:
         try:
             if isinstance(block, Corrupt):
                 raise block
-            topics = topics_told(self.codec, block, self.codec.topics(block)) if self.codec.knows(block.codec) else None
+            topics = topic_summary(self.codec, block, self.codec.topics(block)) if self.codec.knows(block.codec) else None
             return PlacedBlock(block, place, topics, stored.received_at_ms, self.disowned.among(block), stored.admitted)
         except Corrupt as problem:
             return Damage(place.segment, place.at, place.length, str(problem), _said(begun), code=problem.code)
@@ -117,7 +117,7 @@ class Replay:
         for number in numbers:
             end = self._segment(number, end if number == segment else 0, last=number == numbers[-1])
         self._flush()
-        self._tell()
+        self._report_damages()
         last = numbers[-1] if numbers else segment
         if (end or self._whole) and self._has_lost_its_head(last):
             last, end = last + 1, 0  # no frame can be added that would be found again
@@ -146,7 +146,7 @@ class Replay:
         with mapped(self._folder, number) as data:
             for found in find_frames(data, 0):
                 if isinstance(found, FoundFrame):
-                    self._tell_of_header(number, found)
+                    self._report_header(number, found)
                     self._change(FrameHeader(commit=self._book.commit), self._placing.blocks(found, data, number), 1, 0)
                 elif found.end < len(data) or not found.unfinished:
                     self._damaged(number, found)
@@ -158,7 +158,7 @@ class Replay:
             for found in find_frames(data, start):
                 at_end = last and found.end == len(data)
                 if isinstance(found, FoundFrame) and not (at_end and self._may_be_torn(found, data)):
-                    self._tell_of_header(number, found)
+                    self._report_header(number, found)
                     self._frame(number, found, data)
                     end = found.end
                 elif isinstance(found, Hole) and found.end <= HEAD_BYTES and not found.unfinished:
@@ -178,7 +178,7 @@ class Replay:
             return False
         return any(isinstance(block, Corrupt) for *_, block in frame.blocks(data))
 
-    def _tell_of_header(self, number: int, frame: FoundFrame) -> None:
+    def _report_header(self, number: int, frame: FoundFrame) -> None:
         if frame.wrong:
             self._damages.append(
                 Damage(number, frame.at, frame.blocks_at - frame.at, frame.wrong, cure=HEADER_CURE, code="frame_header_damaged")
@@ -250,11 +250,11 @@ class Replay:
             self._index.apply(self._unindexed)
             self._unindexed = []
 
-    def _tell(self) -> None:
+    def _report_damages(self) -> None:
         """Report what is damaged, with the offsets that no other file has. Report also the offsets that a checkpoint lists as held and no
         file has.
         """
-        told: dict[LineKey, RangeSet] = {}
+        reported: dict[LineKey, RangeSet] = {}
         for damage in self._damages:
             lost = [
                 (stream, origin, *missing)
@@ -262,10 +262,10 @@ class Replay:
                 for missing in self._missing((stream, origin), [(first, end)])
             ]
             for stream, origin, first, end in lost:
-                told.setdefault((stream, origin), RangeSet()).add(first, end)
+                reported.setdefault((stream, origin), RangeSet()).add(first, end)
             self._on_damage(replace(damage, offsets=tuple(lost)))
         for key, held in self._promised.items():
-            for first, end in self._missing(key, held).without(told.get(key, ())):
+            for first, end in self._missing(key, held).without(reported.get(key, ())):
                 why = f"{key[0]}:{key[1]} offsets {first}..{end - 1} were held, and are in no file that is left"
                 self._on_damage(Damage(0, 0, 0, why, ((*key, first, end),), code="records_lost"))
 

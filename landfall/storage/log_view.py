@@ -83,7 +83,7 @@ class IndexView:
             return look()
         except IndexDamaged as problem:
             if not self._opened_again():
-                self._mend_index(builds, problem)
+                self._repair_index(builds, problem)
             return look()
 
     def _opened_again(self) -> bool:
@@ -95,7 +95,7 @@ class IndexView:
             self._index, self._seen = IndexReader.open(self._index_path), None
             return True
 
-    def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
+    def _repair_index(self, seen: int, problem: IndexDamaged) -> None:
         """Repair the index, which is damaged; it was rebuilt `seen` times since the log was opened. Raises `problem` where it can not be
         repaired: only the log's own process rebuilds it.
         """

@@ -14,7 +14,7 @@ from landfall.storage.segments import file_path, read_span
 from streams.model.errors import Corrupt, Unreadable
 
 ASIDE = "aside"
-_TAKEN_ANEW = "what follows in it is taken from the log's own files"
+_READ_AGAIN = "what follows in it is taken from the log's own files"
 INDEX_SUFFIXES = ("", "-wal", "-shm")
 ASIDE_BYTES_MAX = 64 << 20
 """Maximum number of bytes kept aside. Further bytes are reported only."""
@@ -22,7 +22,7 @@ ASIDE_BYTES_MAX = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """The folder `aside` of the log in `log`: one file for each Damage, named `<file>.<first byte>`. `tell` receives every Damage. It
+    """The folder `aside` of the log in `log`: one file for each Damage, named `<file>.<first byte>`. `report` receives every Damage. It
     receives bytes with which no offsets are known to be lost once, however often they are found again.
 
     A damaged index goes there as a whole, as `<file>.<number>`.
@@ -30,19 +30,19 @@ class Aside:
 
     log: Path
     disk: Disk
-    tell: Callable[[Damage], None]
-    _told: set[tuple[int, int, int, str]] = field(default_factory=set)
+    report: Callable[[Damage], None]
+    _reported: set[tuple[int, int, int, str]] = field(default_factory=set)
 
     def __call__(self, damage: Damage) -> None:
         """Keep the bytes of `damage`, where there is room, then report it."""
         if not damage.offsets:
             place = damage.segment, damage.at, damage.length, damage.why
-            if place in self._told:
+            if place in self._reported:
                 return
-            self._told.add(place)
+            self._reported.add(place)
         with suppress(OSError, Corrupt, Unreadable):  # the bytes are for people: nothing depends on them
             self._keep(damage)
-        self.tell(damage)
+        self.report(damage)
 
     def index(self, path: Path, why: str) -> None:
         """Set aside the damaged index at `path`, where there is room, and report it. The index must be closed."""
@@ -53,7 +53,7 @@ class Aside:
                 number = sum(1 for kept in (self.log / ASIDE).glob(f"{path.name}.*"))
                 for file in filter(Path.exists, files):
                     file.replace(self.log / ASIDE / f"{file.name}.{number}")
-        self.tell(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; rebuilt from what is stored", code="index_damaged"))
+        self.report(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; rebuilt from what is stored", code="index_damaged"))
 
     def write_ahead_log(self, index: Path, why: str) -> None:
         """Keep a copy of this index's write-ahead log where there is room, and report it. SQLite takes it up to the first frame that does
@@ -63,8 +63,8 @@ class Aside:
         with suppress(OSError):
             if self._has_room(wal.stat().st_size):
                 shutil.copyfile(wal, self._free_name(wal))
-        told = f"{index.name}: {why}: cut short with the power, or damaged"
-        self.tell(Damage(0, 0, wal.stat().st_size, told, cure=_TAKEN_ANEW, code="index_log_damaged"))
+        sentence = f"{index.name}: {why}: cut short with the power, or damaged"
+        self.report(Damage(0, 0, wal.stat().st_size, sentence, cure=_READ_AGAIN, code="index_log_damaged"))
 
     def _free_name(self, path: Path) -> Path:
         number = sum(1 for kept in (self.log / ASIDE).glob(f"{path.name}.*"))

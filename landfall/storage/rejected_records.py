@@ -59,21 +59,21 @@ class Disowned:
         """Return the offsets of the rows of `block` that are disowned. Raises Corrupt for a block that does not decode."""
         if not self.offsets((block.stream, block.origin)).within(block.first, block.end):
             return RangeSet()
-        return RangeSet((row.offset, row.offset + 1) for row in self._told(block) if row in self._rows)
+        return RangeSet((row.offset, row.offset + 1) for row in self._rows_of(block) if row in self._rows)
 
     def add(self, block: Block) -> None:
         """Disown the rows of `block` from now on, durably, where they can be read here. Raises RetryLater when the disk is full."""
-        self._keep({**self._rows, **dict.fromkeys(self._told(block))})
+        self._keep({**self._rows, **dict.fromkeys(self._rows_of(block))})
 
     def allow(self, block: Block, offsets: RangeSet) -> None:
         """Allow rows of `block` at `offsets` that a peer brings just as they were disowned. It is durable. Raises the same errors as
         `add`.
         """
         if found := self.among(block).common(offsets):
-            same = {row for row in self._told(block) if row.offset in found}
+            same = {row for row in self._rows_of(block) if row.offset in found}
             self._keep({row: None for row in self._rows if row not in same})
 
-    def _told(self, block: Block) -> Iterator[_Row]:
+    def _rows_of(self, block: Block) -> Iterator[_Row]:
         if self._codec.knows(block.codec):
             rows: pa.RecordBatch = self._codec.decode(block)
             for offset, digest in zip(rows.column(OFFSET).to_pylist(), row_digests(rows), strict=True):

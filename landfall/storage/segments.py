@@ -23,8 +23,8 @@ _NAMES = {SEGMENTS: re.compile(r"([0-9]{10})\.segment"), MERGED: re.compile(r"([
 
 def unreadable(path: Path, problem: Exception) -> Unreadable:
     """Return the error that the log raises where the file `path` can not be read."""
-    told = problem.strerror if isinstance(problem, OSError) else problem
-    return Unreadable(f"{path.name} can not be read: {told}", hint="look at the disk's health, and whose file it is")
+    reason = problem.strerror if isinstance(problem, OSError) else problem
+    return Unreadable(f"{path.name} can not be read: {reason}", hint="look at the disk's health, and whose file it is")
 
 
 def file_path(log: Path, number: int) -> Path:
@@ -156,7 +156,7 @@ class SegmentWriter:
             except OSError as problem:
                 raise disk_refused(problem) from problem
             self._torn, self._whole = True, False
-            self._mend()
+            self._cut_off_torn()
             undo.pop_all()
 
     @property
@@ -177,7 +177,7 @@ class SegmentWriter:
         frame remains then. Raises Unclear while a whole frame from before remains.
         """
         if not more:
-            self._mend()
+            self._cut_off_torn()
         self._torn = True
         try:
             self._disk.write(self._descriptor, data if self.end or more else self.secret.head() + data)
@@ -205,11 +205,11 @@ class SegmentWriter:
 
     def drop(self) -> None:
         """Discard what was written since the last `keep`. Raises Unclear when that fails; it is tried again before the next write."""
-        self._mend()
+        self._cut_off_torn()
 
     def roll(self) -> None:
         """Continue in a new file. Raises RetryLater; then the old file continues."""
-        self._mend()
+        self._cut_off_torn()
         try:
             self._roll()
         except OSError as problem:
@@ -236,7 +236,7 @@ class SegmentWriter:
         os.close(self._descriptor)
         self._descriptor, self._torn = CLOSED, True
 
-    def _mend(self) -> None:
+    def _cut_off_torn(self) -> None:
         if not self._torn:
             return
         try:
@@ -251,7 +251,7 @@ class SegmentWriter:
 
     def _refused(self, problem: OSError) -> RetryLater:
         try:
-            self._mend()
+            self._cut_off_torn()
         except RetryLater as worse:
             return worse
         return disk_refused(problem)

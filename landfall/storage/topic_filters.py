@@ -49,20 +49,20 @@ class TopicQuery:
         return piece.topics is not None and may_hold(piece.topics, self.hash)
 
 
-def topics_told(codec: Codec, block: Block, topics: pa.StringArray) -> bytes:
+def topic_summary(codec: Codec, block: Block, topics: pa.StringArray) -> bytes:
     """Return what is kept of the topics of `block`: their filter, or for more than FILTERED_TOPICS_MAX the outline. `topics` has each topic
     at least once.
     """
-    told = topic_filter(topics)
-    if told != _ANY_TOPIC:
-        return told
+    summary = topic_filter(topics)
+    if summary != _ANY_TOPIC:
+        return summary
     outline = codec.outline(block)
-    return _OUTLINED + outline if 0 < len(outline) < FILTERED_TOPICS_MAX else told
+    return _OUTLINED + outline if 0 < len(outline) < FILTERED_TOPICS_MAX else summary
 
 
-def outline_in(told: bytes | None) -> bytes | None:
+def outline_in(summary: bytes | None) -> bytes | None:
     """Return the outline, where that is what is kept of a block's topics; else None."""
-    return told[len(_OUTLINED) :] if told is not None and told.startswith(_OUTLINED) else None
+    return summary[len(_OUTLINED) :] if summary is not None and summary.startswith(_OUTLINED) else None
 
 
 def topic_hash(topic: str) -> Hash:

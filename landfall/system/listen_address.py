@@ -69,7 +69,7 @@ def listening(what: str, host: str, port: int) -> Iterator[None]:
     try:
         yield
     except (OSError, UnicodeError) as problem:
-        why, hint, code = _told(problem)
+        why, hint, code = _refusal(problem)
         raise Misuse(f"{what} can not listen on {address(host, port)}: {why}", hint=hint, code=code) from problem
 
 
@@ -83,7 +83,7 @@ def bound(what: str, host: str, port: int) -> Iterator[socket.socket]:
         yield taken
 
 
-def _told(problem: OSError | UnicodeError) -> tuple[str, str, str]:
+def _refusal(problem: OSError | UnicodeError) -> tuple[str, str, str]:
     if isinstance(problem, socket.gaierror | UnicodeError):
         return "no machine is known by that name", _HOST, "host_unknown"
     match problem.errno:

@@ -10,16 +10,16 @@ from pathlib import Path
 from streams.model.errors import Misuse
 
 
-def write_private(path: Path, told: bytes) -> None:
+def write_private(path: Path, content: bytes) -> None:
     """Replace the file by one that only its owner may read, durable before it takes the other's place. Raises OSError."""
-    beside = path.with_name(f"new-{path.name}")
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    new_path = path.with_name(f"new-{path.name}")
+    new_path.unlink(missing_ok=True)
+    descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(told)
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    beside.rename(path)
+    new_path.rename(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -36,17 +36,17 @@ Count = Callable[[int, int], None]
 
 
 class Meter:
-    """A maker of sockets that report passed bytes to `count`, and spend from `purse`, if there is one; with `alerts` beyond all it has."""
+    """A maker of sockets that report passed bytes to `count`, and spend from `budget`, if there is one; with `alerts` beyond all it has."""
 
-    def __init__(self, purse: RemainingBudget | None, alerts: bool, count: Count) -> None:
-        self.purse, self.alerts, self.count = purse, alerts, count
+    def __init__(self, budget: RemainingBudget | None, alerts: bool, count: Count) -> None:
+        self.budget, self.alerts, self.count = budget, alerts, count
 
     def socket(self, address: tuple[Any, ...]) -> socket.socket:
         """Return a socket for one of `getaddrinfo`'s addresses. Raises BudgetSpent when there is nothing left to open it for."""
         family, kind, protocol = address[:3]
-        if self.purse is None:
+        if self.budget is None:
             return _CountedSocket(self.count, family, kind, protocol)
-        return _MeteredSocket(self.purse, self.alerts, self.count, family, kind, protocol)
+        return _MeteredSocket(self.budget, self.alerts, self.count, family, kind, protocol)
 
 
 class _CountedSocket(socket.socket):
@@ -90,12 +90,12 @@ class _CountedSocket(socket.socket):
 
 
 class _MeteredSocket(_CountedSocket):
-    def __init__(self, purse: RemainingBudget, alerts: bool, count: Count, family: int, kind: int, protocol: int) -> None:
+    def __init__(self, budget: RemainingBudget, alerts: bool, count: Count, family: int, kind: int, protocol: int) -> None:
         super().__init__(count, family, kind, protocol)
         self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-        self._purse, self._alerts = purse, alerts
+        self._budget, self._alerts = budget, alerts
         window = self.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-        if not purse.hold(window, alerts):
+        if not budget.hold(window, alerts):
             self.close()
             raise BudgetSpent("the day's budget of this link is spent")
         self._window = window
@@ -105,7 +105,7 @@ class _MeteredSocket(_CountedSocket):
         if window:
             if unread := self._unread():
                 self._passed(0, unread)
-            self._purse.release(window, self._alerts)
+            self._budget.release(window, self._alerts)
         super().close()
 
     def _unread(self) -> int:
@@ -114,14 +114,14 @@ class _MeteredSocket(_CountedSocket):
 
     def _passed(self, sent: int, received: int) -> None:
         super()._passed(sent, received)
-        self._purse.passed(sent + received)
+        self._budget.passed(sent + received)
 
     def _allow(self, bytes_: int) -> None:
         """Raise BudgetSpent where that many bytes may not pass now. Bytes that may be on their way to this socket then count as received in
-        the `purse`, because they are not read.
+        the `budget`, because they are not read.
         """
-        if not self._purse.ahead(bytes_, self._alerts):
+        if not self._budget.ahead(bytes_, self._alerts):
             window, self._window = self._window, 0
-            self._purse.release(window, self._alerts)
-            self._purse.passed(window)
+            self._budget.release(window, self._alerts)
+            self._budget.passed(window)
             raise BudgetSpent("the day's budget of this link is spent")

@@ -15,7 +15,7 @@ from landfall.transport.byte_meter import Meter
 from landfall.transport.certificates import doubt, doubt_of_authority
 from landfall.transport.foreign_servers import no_node
 from landfall.transport.name_lookups import LookUps
-from landfall.transport.tls import MEND, TlsFiles, dialling, node_host, shown_of, why
+from landfall.transport.tls import CERTIFICATE_HINT, TlsFiles, dialling, node_host, shown_of, why
 from landfall.transport.websocket import NONCE_BYTES, NONCE_HEADER, RECEIVE_BYTES_MAX, Wire, nonce_of
 from streams.config.roles import LinkClass
 from streams.model.errors import Misuse, NotAllowed, RetryLater
@@ -71,7 +71,7 @@ class Dialler:
             raise no_node(url, problem.status) from None
         except (TimeoutError, aiohttp.ClientError, OSError) as problem:
             if shown and (reason := self._wrong(problem, peer) or self._doubt(problem)):
-                raise NotAllowed(f"{url} is not linked to: {reason}", hint=MEND, code="certificate_refused") from None
+                raise NotAllowed(f"{url} is not linked to: {reason}", hint=CERTIFICATE_HINT, code="certificate_refused") from None
             raise RetryLater(f"{url} can not be reached: {str(problem) or type(problem).__name__}", code="node_unreachable") from None
         answer, line = opened._response, opened._response.connection
         transport = None if line is None else line.transport
@@ -123,8 +123,8 @@ class Dialler:
         try:
             secured, timeout = self._secured(), aiohttp.ClientTimeout(total=5)
             async with http.get(f"{url}/sync", headers=headers, timeout=timeout, ssl=secured, server_hostname=shown) as answer:
-                told = json.loads(await answer.text())
-                return str(told["problem"]), str(told["code"])
+                fields = json.loads(await answer.text())
+                return str(fields["problem"]), str(fields["code"])
         except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -216,8 +216,8 @@ class ReadDoor:
         lines = list(self._door.rows(f"/follow/{stream}", msgspec.json.encode(wanted), wait_s=wait_ms / 1000))
         if not lines:
             raise no_node(self._door.url, http.client.OK)
-        *rows, told = lines
-        return Followed(rows, ReaderStanding.from_json(told))
+        *rows, reached = lines
+        return Followed(rows, ReaderStanding.from_json(reached))
 
     def latest(self, stream: str, topic: str) -> Iterator[dict[str, Any]]:
         """Yield the last row of `topic` at each origin of `stream` that has one."""
@@ -308,9 +308,11 @@ class _Asking:
     def _refusal(self, problem: urllib.error.HTTPError) -> LandfallError:
         kinds: dict[int, type[LandfallError]] = {400: Misuse, 401: NotAllowed, 403: NotAllowed, 410: Trimmed, 413: Misuse}
         try:
-            told = msgspec.json.decode(problem.read(REFUSAL_BYTES_MAX), type=_Refusal)
+            refusal = msgspec.json.decode(problem.read(REFUSAL_BYTES_MAX), type=_Refusal)
         except (msgspec.MsgspecError, UnicodeDecodeError, http.client.HTTPException, OSError):
-            told = _Refusal()
-        if told.waits_for:
-            return RetryLater(f"the node at {self.url} waits for {', '.join(told.waits_for)}", code="node_waits")
-        return kinds.get(problem.code, RetryLater)(told.problem, code=told.code) if told.problem else no_node(self.url, problem.code)
+            refusal = _Refusal()
+        if refusal.waits_for:
+            return RetryLater(f"the node at {self.url} waits for {', '.join(refusal.waits_for)}", code="node_waits")
+        if not refusal.problem:
+            return no_node(self.url, problem.code)
+        return kinds.get(problem.code, RetryLater)(refusal.problem, code=refusal.code)

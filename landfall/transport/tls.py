@@ -13,7 +13,7 @@ from typing import Any
 from landfall.system.private_files import check_private
 from streams.model.errors import Misuse
 
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 NODE_DOMAIN = ".node.landfall"
 _VERIFY = {  # X509_V_ERR_… of OpenSSL
@@ -26,7 +26,7 @@ _VERIFY = {  # X509_V_ERR_… of OpenSSL
     62: "is not that of '{node}'",
     64: "is not for this address",
 }
-MEND = "`landfall certs show` shows what a certificate says; compare it with the peer's and with the clock"
+CERTIFICATE_HINT = "`landfall certs show` shows what a certificate says; compare it with the peer's and with the clock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class _Hearing(ssl.SSLObject):
         try:
             super().do_handshake()
         except ssl.SSLCertVerificationError as problem:
-            told.info("a peer was turned away: %s", why(problem, "a node"))
+            logger.info("a peer was turned away: %s", why(problem, "a node"))
             raise
 
 

@@ -57,12 +57,12 @@ class Musters:
         if self._last is not None and self._clock.monotonic_s() - self._last_at_s < CALL_EVERY_S:
             return self._last
         if self._calling is None or self._calling.done():
-            self._calling = asyncio.create_task(self._anew())
+            self._calling = asyncio.create_task(self._call_again())
         if self._last is not None:
             await asyncio.wait([self._calling], timeout=WAITED_FOR_S)
         return await asyncio.shield(self._calling) if self._last is None or self._calling.done() else self._last
 
-    async def _anew(self) -> Called:
+    async def _call_again(self) -> Called:
         self._last = await self._call()
         self._last_at_s = self._clock.monotonic_s()
         return self._last

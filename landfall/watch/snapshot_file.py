@@ -50,11 +50,11 @@ def read_kept(path: Path, settings: WatchSettings, reached: Mapping[str, Positio
             if _digest_of(file) != file.read(DIGEST_BYTES):
                 raise BadEntry("its checksum does not match its bytes")
             standing = file.read(int.from_bytes(file.read(LENGTH_BYTES), "little"))
-            told = msgspec.msgpack.decode(standing, type=_Standing)
-            at = {stream: Position.from_json(position) for stream, position in told.positions.items()}
+            kept = msgspec.msgpack.decode(standing, type=_Standing)
+            at = {stream: Position.from_json(position) for stream, position in kept.positions.items()}
             if at.keys() != reached.keys() or not all(reached[stream].reaches(at[stream]) for stream in at):
                 raise BadEntry("it is ahead of this log, or of another watch")
-            return Kept(from_snapshot(file, settings), at, Position.from_json(told.committed))
+            return Kept(from_snapshot(file, settings), at, Position.from_json(kept.committed))
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as problem:

@@ -61,18 +61,18 @@ def cuts(log: Log, reached: Positions, committed: Position) -> Iterator[tuple[di
     with them. A stream that an earlier version of this program did not read stood at its beginning then.
     """
     names = {f"watch/{stream}": stream for stream in reached}
-    told: dict[str, list[tuple[Position, Times]]] = {stream: [] for stream in reached}
+    commits: dict[str, list[tuple[Position, Times]]] = {stream: [] for stream in reached}
     newest = max((origin.generation for origin in committed), default=0)
-    for origin, ledger in sorted(log.ledger(CONSUMERS).items(), key=lambda one: one[0]):
+    for origin, ledger in sorted(log.ledger(CONSUMERS).items(), key=lambda line: line[0]):
         if origin.node == log.node and origin.generation >= newest:
             for batch in log.run(CONSUMERS, origin, max(committed[origin], ledger.floor), ledger.end()):
                 for topic, body in zip(batch.records.column("topic").to_pylist(), batch.records.column(BODY).to_pylist(), strict=True):
                     if topic in names:
-                        one = json.loads(body)
-                        times = {name: one[name] for name in TIMES if name in one}
-                        told[names[topic]].append((Position.from_json(one["position"]), times))
-    steps = max(len(positions) for positions in told.values())
-    told = {stream: [(Position(), NO_TIMES)] * (steps - len(positions)) + positions for stream, positions in told.items()}
-    for step in zip(*told.values(), strict=True):
+                        fields = json.loads(body)
+                        times = {name: fields[name] for name in TIMES if name in fields}
+                        commits[names[topic]].append((Position.from_json(fields["position"]), times))
+    steps = max(len(positions) for positions in commits.values())
+    commits = {stream: [(Position(), NO_TIMES)] * (steps - len(positions)) + positions for stream, positions in commits.items()}
+    for step in zip(*commits.values(), strict=True):
         times = {name: at_ms for _, kept in step for name, at_ms in kept.items()}
-        yield dict(zip(told, (position for position, _ in step), strict=True)), times
+        yield dict(zip(commits, (position for position, _ in step), strict=True)), times

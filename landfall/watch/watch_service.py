@@ -90,9 +90,9 @@ class Watching:
     `landfall.watch.watermark_reader.PATIENCE_S`. Offsets below the floor are passed over. The commit that advances past either of them
     reports it to `exceptions`.
 
-    `told_by`: streams with the registry entries this watch receives (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
-    knows without receiving them, such as the ports of the settings. `decided_in`: the stream of what people aboard report of boxes, or
-    None. `companions`: the other nodes of the same ship or port, whose readings are watched too.
+    `registry_streams`: streams with the registry entries this watch receives (a ship's `aboard/<imo>`, a port's `registry`). `known`:
+    entries it knows without receiving them, such as the ports of the settings. `decided_in`: the stream of what people aboard report of
+    boxes, or None. `companions`: the other nodes of the same ship or port, whose readings are watched too.
 
     `lacked`: how many of their readings are not here yet, as far as is known; None while none of them reports it. After a start these
     come first (`landfall.watch.other_nodes`). `gives_way`: whether sensors wait for their answers. Then the watch rests as long as it
@@ -106,12 +106,12 @@ class Watching:
         clock: Clock,
         metrics: Metrics,
         report: Report,
-        told_by: Sequence[str] = (),
+        registry_streams: Sequence[str] = (),
         known: Sequence[Entry] = (),
         decided_in: str | None = None,
         companions: Sequence[str] = (),
     ) -> None:
-        self._settings, self._known, self._told_by = settings, tuple(known), tuple(told_by)
+        self._settings, self._known, self._registry_streams = settings, tuple(known), tuple(registry_streams)
         self._decided_in = (decided_in,) if decided_in else ()
         self._file = folder / "watch.snapshot"
         self._clock, self._metrics, self._report = clock, metrics, report
@@ -133,7 +133,7 @@ class Watching:
         self._resumes_at_ms = self._clock.now_ms()
         loop = asyncio.get_running_loop()
         grown = asyncio.Event()
-        heard = frozenset((*self._told_by, *self._decided_in, *STREAMS))
+        heard = frozenset((*self._registry_streams, *self._decided_in, *STREAMS))
 
         def changed(streams: frozenset[str]) -> None:
             if streams & heard:
@@ -215,22 +215,25 @@ class Watching:
     def _read_and_judge(self, log: Log) -> _Step | None:
         standing = {stream: consumer.position() for stream, consumer in self._consumers.items()}
         now_ms = self._clock.now_ms()
-        polled = {stream: self._consumers[stream].poll_from_floor(ROWS_AT_ONCE_MAX) for stream in (*self._told_by, *self._decided_in)}
+        polled = {
+            stream: self._consumers[stream].poll_from_floor(ROWS_AT_ONCE_MAX) for stream in (*self._registry_streams, *self._decided_in)
+        }
         readings, passed = self._taken_in_since(log, {stream: standing[stream] for stream in STREAMS})
         polled |= readings
         read = any(polled[stream].position != position for stream, position in standing.items())
-        more = any(one.rows >= ROWS_AT_ONCE_MAX for one in polled.values()) or any(own.cut_at_ms is not None for own in self._taken_in)
+        more = any(poll.rows >= ROWS_AT_ONCE_MAX for poll in polled.values()) or any(own.cut_at_ms is not None for own in self._taken_in)
         times = self._times(now_ms, read=read)
         if times is None:
             return None
         started_s = self._clock.monotonic_s()
-        outcome = self._judge({stream: one.batches for stream, one in polled.items()}, times)
+        outcome = self._judge({stream: poll.batches for stream, poll in polled.items()}, times)
         self._metrics.observe("watch_step_ms", (self._clock.monotonic_s() - started_s) * 1000)
-        counts = (sum(one.rows for one in polled.values()), len(outcome.alerts), len(outcome.events), outcome.unwatched)
+        counts = (sum(poll.rows for poll in polled.values()), len(outcome.alerts), len(outcome.events), outcome.unwatched)
         for name, count in zip(("readings", "alerts", "events", "unwatched"), counts, strict=True):
             self._metrics.count(f"watch_{name}", count)
-        appends = [Append(stream, _records(made)) for stream, made in (("alerts", outcome.alerts), ("events", outcome.events)) if made]
-        return _Step(polled, [*appends, *self._told_of(passed, standing)], more, times)
+        judged = {"alerts": outcome.alerts, "events": outcome.events}
+        appends = [Append(stream, _records(records)) for stream, records in judged.items() if records]
+        return _Step(polled, [*appends, *self._reports_of(passed, standing)], more, times)
 
     def _times(self, now_ms: int, *, read: bool) -> Times | None:
         """Return the times that a step follows from; None where there is no step to make.
@@ -271,15 +274,15 @@ class Watching:
                 found[stream] = Polled((*found[stream].batches, *kept), found[stream].position.merged(one.position))
         return found, passed
 
-    def _told_of(self, passed: Sequence[PassedOver], since: Positions) -> list[Append]:
+    def _reports_of(self, passed: Sequence[PassedOver], since: Positions) -> list[Append]:
         """Return the reports that the watch goes on without these. Where it starts from nothing, it only logs what was dropped before."""
         at_ms, appends = self._clock.now_ms(), []
-        for one in passed:
-            reason = f"{one.stream}:{one.origin} {one.first}..{one.end - 1} was not judged: {one.why}"
-            if one.why != DROPPED:
+        for offsets in passed:
+            reason = f"{offsets.stream}:{offsets.origin} {offsets.first}..{offsets.end - 1} was not judged: {offsets.why}"
+            if offsets.why != DROPPED:
                 body = {"reason": reason, "outcome": WENT_ON, "at_ms": at_ms}
                 appends.append(Append(EXCEPTIONS, to_batch([Record(self._metrics.process, device_at_ms=at_ms, body=body)])))
-            elif since[one.stream]:
+            elif since[offsets.stream]:
                 appends.append(floor_append(NODE, reason, WENT_ON, at_ms))
             else:
                 _log.info("the watch begins here: %s", reason)
@@ -292,7 +295,7 @@ class Watching:
         stream they are in; that time has gone on; people's statements.
         """
         outcome = WatchOutcome()
-        for stream in self._told_by:
+        for stream in self._registry_streams:
             outcome.add(learn(self._state, self._entries(batches.get(stream, ()))))
         own = [batch for stream in STREAMS for batch in batches.get(stream, ()) if batch.origin.node in self._nodes]
         if (resumed_at_ms := times.get(RESUMED_AT_MS)) is not None:
@@ -368,7 +371,7 @@ class Watching:
     def _take_up(self, log: Log) -> None:
         self._consumers = {
             stream: Consumer(log, f"watch/{stream}", stream, patience=self._patience_of(stream))
-            for stream in (*self._told_by, *self._decided_in, *STREAMS)
+            for stream in (*self._registry_streams, *self._decided_in, *STREAMS)
         }
         reached = {stream: consumer.position() for stream, consumer in self._consumers.items()}
         self._state, self._committed = self._new_state(), Position()

@@ -292,7 +292,7 @@ def watching(supervisor: Supervisor, lock: threading.Lock) -> Iterator[None]:
     def watch() -> None:
         while not done.wait(WATCH_EVERY_S):
             with lock:
-                supervisor.mend()
+                supervisor.restart_dead()
 
     thread = threading.Thread(target=watch, name="watcher")
     thread.start()

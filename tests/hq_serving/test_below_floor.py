@@ -109,9 +109,9 @@ def test_a_node_without_a_place_is_reported_at_the_start(fleet: Fleet) -> None:
     bring(fleet, "ships", 0, 1)
     running = under_way()
     with closing(open_reader(fleet.hq_dir, BlockCodec())) as reader:
-        assert report_unplaced(reader, {}, running.teller) == ["ship-one"]
+        assert report_unplaced(reader, {}, running.telemetry) == ["ship-one"]
         assert running.metrics.body(0, 0)["counts"]["exceptions"] == 1
-        assert report_unplaced(reader, {"ship-one": f"ship/{SHIP}"}, running.teller) == []
+        assert report_unplaced(reader, {"ship-one": f"ship/{SHIP}"}, running.telemetry) == []
 
 
 async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: P
         floor = BelowFloor(reader, running, "fanout")
         floor.look([SkippedOffsets("containers", "tokyo@1", 10, 20)])
         assert TROUBLE in running.troubles
-        assert await asyncio.to_thread(running.teller.tell)
+        assert await asyncio.to_thread(running.telemetry.send)
         floor.look()
         [batch] = reader.latest("exceptions", floor_topic("fanout"))
         assert "containers:tokyo@1 10..19" in json.loads(batch.records.column("body")[-1].as_py())["reason"]
@@ -134,11 +134,11 @@ async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: P
             a_day_later.setattr("streams.skipped_records.DEGRADED_S", -1.0)
             BelowFloor(reader, started_again, "fanout").look()
         assert started_again.troubles == {}
-        assert await asyncio.to_thread(started_again.teller.tell)
+        assert await asyncio.to_thread(started_again.telemetry.send)
         [batch] = reader.latest("exceptions", floor_topic("fanout"))
         assert "nobody accepted this" in batch.records.column("body")[-1].as_py(), "that health shows it no more is reported"
         floor.look([SkippedOffsets("containers", "tokyo@1", 20, 30)])
-        assert await asyncio.to_thread(running.teller.tell)
+        assert await asyncio.to_thread(running.telemetry.send)
         await node.append([floor_append(NODE, "of the node", "went on", NOW_MS)])
         await asyncio.to_thread(accept, tmp_path, node.url, "fanout")
         floor.look()

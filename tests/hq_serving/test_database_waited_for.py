@@ -184,7 +184,7 @@ def worked(work: Failing) -> tuple[Running, list[float]]:
     known = under_way()
     clock = HandClock(FleetTime(NOW_MS, NOW_MS, 0.0))
     stop = Counted(clock, len(work.problems))
-    at_work = Running(clock, known.metrics, known.teller, stop)
+    at_work = Running(clock, known.metrics, known.telemetry, stop)
     checked: Work = work
     keep_working(checked, at_work, 0.25)
     return at_work, stop.pauses

@@ -51,7 +51,7 @@ def test_rejected_records_are_told_once(tmp_path: Path, fleet: Fleet) -> None:
             with one.database.transaction() as connection:
                 appends, told = untold(connection, {}, PROCESS, NOW_MS)
                 assert untold(connection, told, PROCESS, NOW_MS) == ([], told)
-            assert TelemetryClient(AppendDoor(door, "door"), Metrics(PROCESS), StillClock(NOW_MS), 1.0).tell(appends)
+            assert TelemetryClient(AppendDoor(door, "door"), Metrics(PROCESS), StillClock(NOW_MS), 1.0).send(appends)
             one.database.close()
         with api_of(settings_for(tmp_path / "node" / "log", tmp_path, door)) as client:
             reasons = [body["reason"] for body in Headquarters(tmp_path / "node", client, door).bodies("exceptions")]
@@ -72,10 +72,10 @@ def test_a_node_that_is_away_is_told_later(tmp_path: Path) -> None:
     teller = TelemetryClient(AppendDoor(door, "door"), metrics, clock, 3600)
     for number in range(FAILURES_KEPT_MAX + 1):
         teller.report("broke", f"GET /{number}")
-    assert not teller.tell()
+    assert not teller.send()
     with running_node(tmp_path, port=int(door.rpartition(":")[2])):
-        assert teller.tell()
-        assert teller.tell()
+        assert teller.send()
+        assert teller.send()
     told = [body for body in bodies(tmp_path, "exceptions") if body["reason"] == "broke"]
     assert len(told) == FAILURES_KEPT_MAX
     counts = [body for body in bodies(tmp_path, "metrics") if body["process"] == "api"][-1]["counts"]

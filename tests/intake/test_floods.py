@@ -87,7 +87,7 @@ async def test_a_gateway_that_is_withdrawn_or_gets_another_token_has_to_go(tmp_p
         CredentialFile(tmp_path).withdraw(f"{GATEWAY}{LOGIN[0]}")
         allow_gateway(tmp_path, "gw-2", "platinum", "landfall/containers/#")
         assert one.credentials.look()
-        one.credentials.tell_changed()
+        one.credentials.notify_watchers()
         assert [await reader.read() for reader, _ in clients[:2]] == [b"", b""]
         for reader, writer in clients[2:]:
             writer.write(packet(0xC0, b""))
@@ -107,7 +107,7 @@ async def test_the_will_of_a_gateway_that_is_withdrawn_is_foreign(tmp_path: Path
         assert await answered(reader) == 0
         CredentialFile(tmp_path).withdraw(f"{GATEWAY}{LOGIN[0]}")
         one.credentials.look()
-        one.credentials.tell_changed()
+        one.credentials.notify_watchers()
         await eventually(lambda: one.counts().get("intake_foreign", 0) == 1)
         assert [(row.record.body or {})["outcome"] for row in one.rows("exceptions")] == ["foreign"]
 

@@ -24,7 +24,7 @@ from edge.settings import ShipSettings
 from hq.api.accounts import Account, Accounts
 from landfall.access.credentials import Credentials
 from landfall.cli import demo_command
-from landfall.cli.demo_command import OURS, hindrances, is_foreign, prepare, run_demo, story_told, unplayable
+from landfall.cli.demo_command import OURS, chosen_story, hindrances, is_foreign, prepare, run_demo, unplayable
 from landfall.cli.main import main
 from landfall.demo.demo_accounts import PEOPLE
 from landfall.demo.demo_processes import Program
@@ -276,15 +276,15 @@ def test_a_plain_start_with_another_story_than_the_one_under_way_does_not_begin(
 
 def test_a_plain_start_goes_on_with_the_story_of_the_folder(tmp_path: Path) -> None:
     """Whoever once chose a seed or a number of boxes does not have to say so again; a fresh start is as usual."""
-    assert story_told(tmp_path, 9.0, fresh=False) == PlayedStory(speed=9.0)
+    assert chosen_story(tmp_path, 9.0, fresh=False) == PlayedStory(speed=9.0)
     fleet = Fleet(tmp_path, PlayedStory(seed=3, boxes=40))
     write_settings(fleet)
-    assert story_told(tmp_path, 9.0, fresh=False) == PlayedStory(seed=3, boxes=40, speed=9.0)
-    assert story_told(tmp_path, 9.0, fresh=False, boxes=50) == PlayedStory(seed=3, boxes=50, speed=9.0)
-    assert story_told(tmp_path, 9.0, fresh=True) == PlayedStory(speed=9.0)
+    assert chosen_story(tmp_path, 9.0, fresh=False) == PlayedStory(seed=3, boxes=40, speed=9.0)
+    assert chosen_story(tmp_path, 9.0, fresh=False, boxes=50) == PlayedStory(seed=3, boxes=50, speed=9.0)
+    assert chosen_story(tmp_path, 9.0, fresh=True) == PlayedStory(speed=9.0)
     for broken in (b"\xff", b"seed = [1]\nboxes = 40\n", b"seed = 1\n"):
         (fleet.settings_folder / "sim.toml").write_bytes(broken)
-        assert story_told(tmp_path, 9.0, fresh=False) == PlayedStory(speed=9.0)
+        assert chosen_story(tmp_path, 9.0, fresh=False) == PlayedStory(speed=9.0)
 
 
 def test_a_demo_writes_what_a_replay_beside_it_needs(tmp_path: Path) -> None:

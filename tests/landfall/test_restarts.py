@@ -50,17 +50,17 @@ def after(supervisor: Supervisor, seconds: float) -> None:
 
 def test_a_process_that_dies_too_often_within_a_quarter_of_an_hour_ends_the_demo(supervisor: Supervisor) -> None:
     for _ in range(RESTARTS_MAX):
-        supervisor.mend()
+        supervisor.restart_dead()
         after(supervisor, FORGOTTEN_S - 1)
     with pytest.raises(RetryLater):
-        supervisor.mend()
+        supervisor.restart_dead()
 
 
 def test_restarts_are_forgotten_after_a_good_quarter_of_an_hour(supervisor: Supervisor) -> None:
     for _ in range(RESTARTS_MAX):
-        supervisor.mend()
+        supervisor.restart_dead()
     after(supervisor, FORGOTTEN_S + 1)
     for _ in range(RESTARTS_MAX):
-        supervisor.mend()
+        supervisor.restart_dead()
     with pytest.raises(RetryLater):
-        supervisor.mend()
+        supervisor.restart_dead()

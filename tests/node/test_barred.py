@@ -45,13 +45,13 @@ def test_what_is_said_of_a_peer_again_and_again_is_counted_and_told_ever_more_se
     for _ in range(7_200):
         door.heard("tokyo", "a block from a peer does not verify", "not taken", {"first": 1})
         now_s += 1
-    assert len(told) == peer_penalties.TOLD_AT_ONCE + 6
-    later = [one["at_s"] for one in told[peer_penalties.TOLD_AT_ONCE - 1 :]]
+    assert len(told) == peer_penalties.REPORTED_AT_ONCE + 6
+    later = [one["at_s"] for one in told[peer_penalties.REPORTED_AT_ONCE - 1 :]]
     assert [round(after - before) for before, after in itertools.pairwise(later)] == [60, 120, 240, 480, 960, 1920]
-    assert [one["not_told"] for one in told[peer_penalties.TOLD_AT_ONCE :]] == [59, 119, 239, 479, 959, 1919]
+    assert [one["not_told"] for one in told[peer_penalties.REPORTED_AT_ONCE :]] == [59, 119, 239, 479, 959, 1919]
     door.heard("sydney", "a block from a peer does not verify", "not taken", {})
     door.heard("tokyo", "a peer holds up records", "taken from another peer", {})
-    assert len(told) == peer_penalties.TOLD_AT_ONCE + 8, "of another, or another reason, it is told at once"
+    assert len(told) == peer_penalties.REPORTED_AT_ONCE + 8, "of another, or another reason, it is told at once"
     now_s += peer_penalties.SELDOM_S + 1
     door.heard("tokyo", "a block from a peer does not verify", "not taken", {})
     assert told[-1]["not_told"] > 0, "and what was left untold is in the next word"

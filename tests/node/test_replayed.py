@@ -12,7 +12,7 @@ import pytest
 
 from landfall.cli.main import main
 from landfall.node.node import Node
-from landfall.node.peers.peer_penalties import TOLD_AT_ONCE
+from landfall.node.peers.peer_penalties import REPORTED_AT_ONCE
 from landfall.node.settings import PeerAddress
 from landfall.transport.dialer import Dialler
 from streams.replication import sync_messages as m
@@ -113,13 +113,13 @@ async def test_bytes_played_back_are_refused_and_named_and_the_peers_own_session
 async def test_who_plays_back_again_and_again_is_told_so_many_times_and_bars_nobody(tmp_path: Path) -> None:
     async with nodes(tmp_path, "tokyo", "hq") as (tokyo, hq), Tap(port_of(hq.url)).up() as tap:
         said = await recorded(tokyo, hq, tap)
-        for _ in range(TOLD_AT_ONCE + 6):
+        for _ in range(REPORTED_AT_ONCE + 6):
             await played_back(port_of(hq.url), said)
-        await until(lambda: len(replays(hq)) == TOLD_AT_ONCE)
+        await until(lambda: len(replays(hq)) == REPORTED_AT_ONCE)
         tokyo.link([address("tokyo", "hq", hq.url)])
         await tokyo.append([readings(50, 5)])
         await until(lambda: held(hq, "containers", tokyo.log.origin) == 55)
-        assert len(replays(hq)) == TOLD_AT_ONCE
+        assert len(replays(hq)) == REPORTED_AT_ONCE
 
 
 async def test_messages_of_an_old_session_within_a_new_one_are_refused_from_their_hello_on(tmp_path: Path) -> None:

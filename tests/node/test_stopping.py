@@ -129,7 +129,7 @@ async def test_a_part_that_fails_leaves_the_log_closed(part: str, fault: Fault, 
             await doors_faults.pop()()
 
     async with at_work(tmp_path, lambda node: node.app.on_shutdown.append(shut_down)) as node:
-        broken = {"links": (node.links._dialler, "close"), "last words": (node._teller, "flush")}
+        broken = {"links": (node.links._dialler, "close"), "last words": (node._reporter, "flush")}
         with monkeypatch.context() as patch:
             patch.setattr(nodes, "ENDED_WITHIN_S", 0.5 if fault is hanging else 60.0)
             if part in broken:

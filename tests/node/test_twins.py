@@ -264,12 +264,12 @@ def test_a_pair_is_reported_once_an_hour_and_shown_until_ten_minutes_after_its_l
     assert [details["refusals"] for details in reported] == [1]
     assert [one["refusals"] for one in twins.status()] == [5]
     troubles = {"other": "stays"}
-    twins.tell(troubles)
+    twins.update_troubles(troubles)
     for value in ("'ship-a'", "10.0.0.1:5000", "10.0.0.2:5000"):
         assert value in troubles[NODE_NAME_TWICE]
     clock.advance(SHOWN_S)
     assert not twins.status()
-    twins.tell(troubles)
+    twins.update_troubles(troubles)
     assert troubles == {"other": "stays"}
     clock.advance(REPORTED_EVERY_S - SHOWN_S)
     twins.refused("ship-a", "10.0.0.1:5000", "10.0.0.3:5000")

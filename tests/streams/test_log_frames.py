@@ -13,7 +13,7 @@ import pytest
 
 from landfall.storage.file_header import HEAD_BYTES, Secret, read_head
 from landfall.storage.file_log import Damage, FileLog, FileLogOptions
-from landfall.storage.frame_prefix import MENDED_BYTES_MAX, PREFIX
+from landfall.storage.frame_prefix import PREFIX, REPAIRED_BYTES_MAX
 from landfall.storage.frames import FoundFrame, FrameGone, FrameHeader, Hole, find_frames, frame_bytes
 from landfall.storage.index import INDEX_NAME
 from landfall.storage.index_writer import remove_index
@@ -256,7 +256,7 @@ def test_two_bits_of_a_header_cost_its_frame_and_no_other(tmp_path: Path) -> Non
 
 def test_of_a_header_too_long_to_try_its_prefix_alone_is_put_right(tmp_path: Path) -> None:
     """A checkpoint of thousands of producers, say: trying each bit would take minutes."""
-    secret, long = Secret.new(), FrameHeader(commit=7, gone=(FrameGone("containers", "x" * MENDED_BYTES_MAX, 1, 0, 1, "lost"),))
+    secret, long = Secret.new(), FrameHeader(commit=7, gone=(FrameGone("containers", "x" * REPAIRED_BYTES_MAX, 1, 0, 1, "lost"),))
     data = secret.head() + frame_bytes(long, [], secret)[0]
     [whole] = find_frames(memoryview(data), 0)
     assert isinstance(whole, FoundFrame)

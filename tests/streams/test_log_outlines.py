@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import landfall.storage.topic_filters
 from landfall.storage.file_log import FileLogReader
 from landfall.storage.segments import file_path
-from landfall.storage.topic_filters import FILTERED_TOPICS_MAX, outline_in, topics_told
+from landfall.storage.topic_filters import FILTERED_TOPICS_MAX, outline_in, topic_summary
 from streams.codec import BlockCodec
 from streams.codec.row_groups import GROUP_ROWS, GROUP_ROWS_MIN
 from streams.model.block import Block
@@ -97,8 +97,8 @@ def test_an_outline_that_was_altered_says_so_or_lets_the_block_itself_tell(data:
 
 def test_only_of_very_many_topics_an_outline_is_kept() -> None:
     few, many = (written([f"box-{number}" for number in range(FILTERED_TOPICS_MAX + more)]) for more in (0, 1))
-    assert outline_in(topics_told(CODEC, few, CODEC.topics(few))) is None
-    assert outline_in(topics_told(CODEC, many, CODEC.topics(many))) == CODEC.outline(many)
+    assert outline_in(topic_summary(CODEC, few, CODEC.topics(few))) is None
+    assert outline_in(topic_summary(CODEC, many, CODEC.topics(many))) == CODEC.outline(many)
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ class Doorkeeper:
         return let_go
 
     def _forget_closed(self) -> None:
-        self._strangers = {number: told for number, told in self._strangers.items() if told[0].fileno() == number}
+        self._strangers = {number: stranger for number, stranger in self._strangers.items() if stranger[0].fileno() == number}
 
     def _let_go(self, how_many: int) -> None:
         for one, _ in islice(self._strangers.values(), max(how_many, 0)):

@@ -18,7 +18,7 @@ from landfall.node.http.request_bodies import appends_of, asked_position, bearer
 from landfall.node.http.request_guard import OPEN, Guard, Need, must, principal_of, problem_response
 from landfall.node.http.row_json import batch_lines, table_lines
 from landfall.node.http.stream_follower import FollowRequest, StreamFollowers
-from landfall.node.lost_offsets import Losing, PeerClaims, losing, missing, told_of
+from landfall.node.lost_offsets import Losing, PeerClaims, losing, losing_fields, missing
 from landfall.node.peers.peer_identification import PEER_UNKNOWN
 from landfall.node.peers.session_manager import Links
 from landfall.node.settings import NodeSettings
@@ -180,8 +180,8 @@ class HttpApi:
         health = self._node.health()
         principal = await self._guard.known(request)
         known = principal is not None and may(principal, "consume", "metrics")
-        told = health if known else {name: health[name] for name in HEALTH_FOR_ALL}
-        return web.json_response(told, status=200 if health["ready"] else 503)
+        fields = health if known else {name: health[name] for name in HEALTH_FOR_ALL}
+        return web.json_response(fields, status=200 if health["ready"] else 503)
 
     async def _sync(self, request: web.Request) -> web.StreamResponse:
         links, name, certified, token = self._node.links, request.headers.get(NODE_HEADER, ""), certified_of(request), bearer_of(request)
@@ -276,8 +276,8 @@ class HttpApi:
         node = self._node
         ledgers = await READERS.run(lambda: {stream: node.log.ledger(stream) for stream in node.log.streams()})
         keys = [(stream, origin) for stream in sorted(ledgers) for origin in sorted(ledgers[stream])]
-        found = [one for key in keys if (one := missing(node.log, node.settings.me(), key, self._said(key)))]
-        return web.json_response({"missing": [told_of(one) for one in found]})
+        lacks = [offsets for key in keys if (offsets := missing(node.log, node.settings.me(), key, self._said(key)))]
+        return web.json_response({"missing": [losing_fields(offsets) for offsets in lacks]})
 
     async def _streams(self, request: web.Request) -> web.Response:
         return web.json_response({"streams": await READERS.run(partial(self._readable, principal_of(request)))})
@@ -306,7 +306,7 @@ class HttpApi:
         position = asked_position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
         limit, log = min(number_of(request, "limit", ROWS), ROWS_MAX), self._node.log
-        return _told(await READERS.run(lambda: _text(batch_lines(map(log.own, log.read(stream, position, topics)), limit))))
+        return _lines_answer(await READERS.run(lambda: _text(batch_lines(map(log.own, log.read(stream, position, topics)), limit))))
 
     def _to_be_here(self, stream: str) -> str:
         """Return `stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have
@@ -326,11 +326,11 @@ class HttpApi:
         ask = FollowRequest(stream, standing, min(wanted.limit, ROWS_MAX))
         polled = await self._following.follow(self._node.log, ask, min(wanted.wait_ms, WAIT_MS_MAX))
         rows = await READERS.run(lambda: _text(batch_lines((*polled.late, *polled.batches), ROWS_MAX)))
-        return _told(f"{rows}{json.dumps(polled.standing.to_json())}\n")
+        return _lines_answer(f"{rows}{json.dumps(polled.standing.to_json())}\n")
 
     async def _latest(self, request: web.Request) -> web.Response:
         stream, topic = check_stream(request.match_info["stream"]), check_topic(request.query.get("topic", ""))
-        return _told(await READERS.run(lambda: _text(batch_lines(self._node.log.latest(stream, topic), ROWS_MAX))))
+        return _lines_answer(await READERS.run(lambda: _text(batch_lines(self._node.log.latest(stream, topic), ROWS_MAX))))
 
     async def _history(self, request: web.Request) -> web.Response:
         topic = check_topic(request.match_info["topic"])
@@ -338,10 +338,10 @@ class HttpApi:
         limit = min(number_of(request, "limit", ROWS_MAX), ROWS_MAX)
         log, principal = self._node.log, principal_of(request)
 
-        def told() -> str:
+        def text() -> str:
             return _text(table_lines(log, log.history(topic, since, until, self._readable(principal)).rows, limit))
 
-        return _told(await READERS.run(told))
+        return _lines_answer(await READERS.run(text))
 
 
 def _check_floors(principal: Principal, append: Append) -> None:
@@ -357,7 +357,7 @@ def _text(lines: Iterator[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _told(text: str) -> web.Response:
+def _lines_answer(text: str) -> web.Response:
     return web.Response(text=text, content_type="application/x-ndjson")
 
 

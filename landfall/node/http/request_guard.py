@@ -164,23 +164,23 @@ class Guard:
         """Apply changes of the file of credentials as long as the node runs. Requests under way of a principal that it does not name any
         more are ended.
         """
-        problem_told = ""
+        reported_problem = ""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
-                new, problem_told = await apart("credentials", self._credentials.look), ""
+                new, reported_problem = await apart("credentials", self._credentials.look), ""
             except LandfallError as problem:
-                if str(problem) != problem_told:
-                    problem_told = str(problem)
+                if str(problem) != reported_problem:
+                    reported_problem = str(problem)
                     logger.error("credentials are not taken, those of before hold: %s", problem)
-                    self._report("credentials are not taken", "those of before hold", code=problem.code, problem=problem_told)
+                    self._report("credentials are not taken", "those of before hold", code=problem.code, problem=reported_problem)
                 continue
             if new:
                 logger.info("credentials have changed")
                 for task, principal in list(self._under_way.items()):
                     if not self._credentials.holds(principal):
                         task.cancel()
-                self._credentials.tell_changed()
+                self._credentials.notify_watchers()
 
 
 def _address(text: str) -> str:

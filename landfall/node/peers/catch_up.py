@@ -16,12 +16,12 @@ def lacked(node: Node, streams: Iterable[str]) -> int | None:
     """
     sessions, companions = node.links.with_companions(), node.settings.companions()
     wanted = tuple(streams)
-    if not sessions or not all(one.compared(stream) for one in sessions for stream in wanted):
+    if not sessions or not all(session.compared(stream) for session in sessions for stream in wanted):
         return None
-    told: dict[Key, RangeSet] = {}
+    claimed: dict[Key, RangeSet] = {}
     for session in sessions:
         for key, ranges in session.sender.settled_by_peer().items():
             if key[0] in wanted and key[1].node in companions:
-                told.setdefault(key, RangeSet()).update(ranges)
+                claimed.setdefault(key, RangeSet()).update(ranges)
     ledgers = {stream: node.log.ledger(stream) for stream in wanted}
-    return sum(ranges.without(ledgers[key[0]].get(key[1], OriginLedger()).settled()).count() for key, ranges in told.items())
+    return sum(ranges.without(ledgers[key[0]].get(key[1], OriginLedger()).settled()).count() for key, ranges in claimed.items())

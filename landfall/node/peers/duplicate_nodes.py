@@ -58,9 +58,11 @@ class Twins:
         now_s = self._clock.monotonic_s()
         return [asdict(seen.twin) for _, seen in sorted(self._seen.items()) if now_s - seen.last_s < SHOWN_S]
 
-    def tell(self, troubles: dict[str, str]) -> None:
+    def update_troubles(self, troubles: dict[str, str]) -> None:
         """Write to `troubles` which processes come under one name, or remove the entry."""
-        pairs = [f"'{one['node']}' at {one['refused_by']}: {one['standing_address']} and {one['refused_address']}" for one in self.status()]
+        pairs = [
+            f"'{twin['node']}' at {twin['refused_by']}: {twin['standing_address']} and {twin['refused_address']}" for twin in self.status()
+        ]
         if pairs:
             troubles[NODE_NAME_TWICE] = f"{REASON} ({'; '.join(pairs)}): {_HINT}"
         else:

@@ -96,7 +96,7 @@ class BudgetClock:
             logger.warning("cannot write when the day of the link budgets began: %s: %s", self._path, problem)
 
 
-class Purses:
+class LinkBudgets:
     """One `RemainingBudget` per class of link that has a budget. Call it from the node's event loop."""
 
     def __init__(
@@ -108,48 +108,48 @@ class Purses:
         """
         self._path, self._book = folder / FILE_NAME, _read(folder / FILE_NAME)
         budgets = {link: budget for link, settings in links.items() if (budget := settings.budget())}
-        self._purses = {
+        self._budgets = {
             link: RemainingBudget(
                 budget, self._book.get(link, {}), partial(self._keep, link), now_ms, Shares(me, others), self._book.get(_known(link))
             )
             for link, budget in budgets.items()
         }
         self._meters: dict[tuple[LinkClass, bool], Meter] = {}
-        self._told: set[tuple[str, LinkClass, str]] = set()
+        self._reported: set[tuple[str, LinkClass, str]] = set()
 
     def spent(self, link: LinkClass) -> bool:
         """Return whether a link of this class may be opened for nothing but alerts now."""
-        return link in self._purses and self._purses[link].state(OPENING_BYTES) != "open"
+        return link in self._budgets and self._budgets[link].state(OPENING_BYTES) != "open"
 
     def any_spent(self) -> bool:
         """Return whether that is true of any class."""
-        return any(self.spent(link) for link in self._purses)
+        return any(self.spent(link) for link in self._budgets)
 
     def grant(self, link: str, day: str, bytes_: int) -> None:
-        """Allow links of this class these charged bytes more on `day` (UTC): `RemainingBudget.grant`. Without a budget nothing changes."""
-        for purse in (purse for name, purse in self._purses.items() if name == link):
-            purse.grant(day, bytes_)
+        """Allow links of this class this many charged bytes more on `day` (UTC): `RemainingBudget.grant`. Without a budget nothing changes."""
+        for budget in (budget for name, budget in self._budgets.items() if name == link):
+            budget.grant(day, bytes_)
 
     def heard(self, who: str, words: Mapping[str, tuple[str, Word]]) -> None:
         """Record the report of another node of the ship: per class of link for which it has a budget, the day (UTC) and its message about
         it.
         """
-        for link, purse in self._purses.items():
+        for link, budget in self._budgets.items():
             if link in words:
-                purse.shares.heard(words[link][0], who, words[link][1])
+                budget.shares.heard(words[link][0], who, words[link][1])
             else:
-                purse.shares.apart(who)
+                budget.shares.apart(who)
 
     def give(self) -> bool:
         """Give some of what is left here to those of the ship's nodes that have less of a budget: `RemainingBudget.give`. Return whether
         anything was given.
         """
-        return sum(purse.give() for purse in self._purses.values()) > 0
+        return sum(budget.give() for budget in self._budgets.values()) > 0
 
     def settle(self) -> None:
         """Give back what no open link needs: a node that ends cleanly has spent what passed, and no more."""
-        for purse in self._purses.values():
-            purse.settle()
+        for budget in self._budgets.values():
+            budget.settle()
 
     def meter(self, policy: LinkPolicy, count: Count) -> Meter:
         """Return the meter that reports to `count` the bytes of links with this policy, and allows them where their class has a budget. It
@@ -157,46 +157,46 @@ class Purses:
         """
         link, alerts = policy.link_class, policy.streams == (ALERTS,)
         if (link, alerts) not in self._meters:
-            self._meters[link, alerts] = Meter(self._purses.get(link), alerts, count)
+            self._meters[link, alerts] = Meter(self._budgets.get(link), alerts, count)
         return self._meters[link, alerts]
 
     def news(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Yield what has happened since the last call, for `exceptions`: reason, outcome, details; each once a day."""
-        for link, purse in self._purses.items():
-            told: dict[str, Any] = purse.to_json()
-            state = purse.state(OPENING_BYTES)
-            news = "part" if state == "alerts" and told["free_bytes"] >= OPENING_BYTES else state
-            if news in _NEWS and (told["day"], link, news) not in self._told:
-                self._told = {one for one in self._told if one[0] == told["day"]} | {(told["day"], link, news)}
+        for link, budget in self._budgets.items():
+            fields: dict[str, Any] = budget.to_json()
+            state = budget.state(OPENING_BYTES)
+            news = "part" if state == "alerts" and fields["free_bytes"] >= OPENING_BYTES else state
+            if news in _NEWS and (fields["day"], link, news) not in self._reported:
+                self._reported = {key for key in self._reported if key[0] == fields["day"]} | {(fields["day"], link, news)}
                 reason, outcome = _NEWS[news]
-                yield reason.format(link), outcome, told
+                yield reason.format(link), outcome, fields
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Return, per class with a budget, the day, what was spent of what, what it cost, and what the link is open for."""
-        return {link: {**purse.to_json(), "state": purse.state(OPENING_BYTES)} for link, purse in self._purses.items()}
+        return {link: {**budget.to_json(), "state": budget.state(OPENING_BYTES)} for link, budget in self._budgets.items()}
 
     def gauges(self) -> dict[str, float]:
         """Return the same for `metrics`: `budget.<class>.<what>`, the day by its number, and the bytes given to each node."""
         gauges: dict[str, float] = {}
         for link, status in self.status().items():
-            told = {what: status[what] for what in ("spent_bytes", "spent_here_bytes", "unsure_bytes", "left_bytes", "cost")}
-            told["day"] = date.fromisoformat(status["day"]).toordinal()
-            told |= {f"given_bytes.{who}": bytes_ for who, bytes_ in status["given_bytes"].items()}
-            gauges |= {f"budget.{link}.{what}": value for what, value in told.items()}
+            figures = {what: status[what] for what in ("spent_bytes", "spent_here_bytes", "unsure_bytes", "left_bytes", "cost")}
+            figures["day"] = date.fromisoformat(status["day"]).toordinal()
+            figures |= {f"given_bytes.{who}": bytes_ for who, bytes_ in status["given_bytes"].items()}
+            gauges |= {f"budget.{link}.{what}": value for what, value in figures.items()}
         return gauges
 
     def _keep(self, link: LinkClass, leased: Leased) -> bool:
-        known = {day: bytes_ for day, bytes_ in self._purses[link].known_bytes().items() if day in leased}
+        known = {day: bytes_ for day, bytes_ in self._budgets[link].known_bytes().items() if day in leased}
         book = {**self._book, link: dict(leased), _known(link): known}
-        beside = self._path.with_name(f"new-{FILE_NAME}")
+        new_file = self._path.with_name(f"new-{FILE_NAME}")
         try:
-            with beside.open("w") as file:
+            with new_file.open("w") as file:
                 json.dump(book, file)
                 file.flush()
                 commit_point("lease.written")
                 os.fsync(file.fileno())
             commit_point("lease.synced")
-            beside.rename(self._path)
+            new_file.rename(self._path)
             commit_point("lease.renamed")
             folder = os.open(self._path.parent, os.O_RDONLY)
             try:

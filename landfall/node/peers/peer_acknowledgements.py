@@ -13,7 +13,7 @@ from streams.replication.link_terms import Key
 
 RANGES_MAX = 20_000
 """Maximum number of separate ranges of one (stream, origin) that are remembered of one peer's claim: twice what a session lets it claim."""
-Told = dict[str, dict[Origin, RangeSet]]
+ClaimedRanges = dict[str, dict[Origin, RangeSet]]
 
 
 class Ashore:
@@ -36,11 +36,11 @@ class Ashore:
                 if key[1].node in self._nodes and len(known := said.setdefault(key, RangeSet())) < RANGES_MAX:
                     known.update(ranges)
 
-    def said(self) -> Told:
+    def said(self) -> ClaimedRanges:
         """Return, per stream and origin, what any peer claims to have: for people, who want to know what waits."""
         return self._merged(lambda peer, stream: True)
 
-    def at_home(self) -> Told:
+    def at_home(self) -> ClaimedRanges:
         """Return, per stream and origin, what the stream's home claims to have."""
         return self._merged(lambda peer, stream: is_home(peer, self._definitions.of(stream)))
 
@@ -54,10 +54,10 @@ class Ashore:
             left = left.without(said.get(key, ()))
         return left
 
-    def _merged(self, counts: Callable[[Peer, str], bool]) -> Told:
-        found: Told = {}
+    def _merged(self, counts: Callable[[Peer, str], bool]) -> ClaimedRanges:
+        merged: ClaimedRanges = {}
         for peer, said in self._said.items():
             for (stream, origin), ranges in said.items():
                 if counts(peer, stream):
-                    found.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
-        return found
+                    merged.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
+        return merged

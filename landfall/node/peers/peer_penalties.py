@@ -15,21 +15,21 @@ FIRST_S, MOST_S = 1.0, 60.0
 """First and longest pause of a peer that breaks the rules, seconds: FIRST_S, then twice as long each time, up to MOST_S."""
 FORGIVEN_S = 600.0
 """Time without a broken rule after which a peer's pause begins at FIRST_S again, seconds."""
-TOLD_AT_ONCE = 64
+REPORTED_AT_ONCE = 64
 """The number of reports of one reason about a peer that are made as they come."""
-TOLD_AGAIN_S, SELDOM_S = 60.0, 3_600.0
+REPORTED_AGAIN_S, SELDOM_S = 60.0, 3_600.0
 """First and longest time between two further reports, seconds. It doubles each time; after SELDOM_S without any report it starts again."""
 
 
 @dataclass(slots=True)
-class _Said:
+class _PeerReports:
     """The reports about one peer for one reason: how many were made at once, how many were not made since the last, and when the next is
     due.
     """
 
-    told: int = 0
-    untold: int = 0
-    wait_s: float = TOLD_AGAIN_S
+    reported: int = 0
+    unreported: int = 0
+    wait_s: float = REPORTED_AGAIN_S
     due_s: float = 0.0
     last_s: float = 0.0
 
@@ -42,7 +42,7 @@ class Barred:
     def __init__(self, now_s: Callable[[], float], report: Callable[..., None]) -> None:
         self._now_s, self._report = now_s, report
         self._peers: dict[str, tuple[float, float]] = {}
-        self._said: dict[tuple[str, str], _Said] = {}
+        self._reports: dict[tuple[str, str], _PeerReports] = {}
 
     def heard(self, peer: str, reason: str, outcome: str, details: dict[str, Any]) -> None:
         """Report in `exceptions` what a session with `peer`, a known one, reports; or count it until the next report that is made
@@ -50,21 +50,21 @@ class Barred:
         """
         if reason in (BROKE_RULES, OTHER_VERSION):
             self.broke(peer)
-        now_s, said = self._now_s(), self._said.setdefault((peer, reason), _Said())
-        if now_s - said.last_s > SELDOM_S:
-            said.told, said.wait_s = 0, TOLD_AGAIN_S
-        said.last_s = now_s
-        if said.told < TOLD_AT_ONCE:
-            said.told, said.due_s = said.told + 1, now_s + TOLD_AGAIN_S
-        elif now_s < said.due_s:
-            said.untold += 1
+        now_s, reports = self._now_s(), self._reports.setdefault((peer, reason), _PeerReports())
+        if now_s - reports.last_s > SELDOM_S:
+            reports.reported, reports.wait_s = 0, REPORTED_AGAIN_S
+        reports.last_s = now_s
+        if reports.reported < REPORTED_AT_ONCE:
+            reports.reported, reports.due_s = reports.reported + 1, now_s + REPORTED_AGAIN_S
+        elif now_s < reports.due_s:
+            reports.unreported += 1
             return
         else:
-            said.wait_s = min(2 * said.wait_s, SELDOM_S)
-            said.due_s = now_s + said.wait_s
-        if said.untold:
-            details = {**details, "not_told": said.untold}
-        said.untold = 0
+            reports.wait_s = min(2 * reports.wait_s, SELDOM_S)
+            reports.due_s = now_s + reports.wait_s
+        if reports.unreported:
+            details = {**details, "not_told": reports.unreported}
+        reports.unreported = 0
         self._report(reason, outcome, **details)
 
     def broke(self, peer: str) -> None:

@@ -14,11 +14,11 @@ from streams.model.ledger import OriginLedger
 from streams.model.ranges import RangeSet
 from streams.replication.link_terms import Key
 
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 LOOK_S = 0.5
 """Time between two checks whether the other node is there again, though it sent nothing, seconds."""
-TOLD_RANGES_MAX = 20
+REPORTED_RANGES_MAX = 20
 """Maximum number of ranges that are named in a report of records on no disk."""
 Offsets = Mapping[Key, RangeSet]
 
@@ -87,7 +87,7 @@ class OtherDisks:
             if not self._look(held)[0]:
                 if self.alone and clock.monotonic_s() - since_s < self._alone_after_s:
                     self.alone = False
-                    told.warning("another node has all that was on this disk alone: two disks again")
+                    logger.warning("another node has all that was on this disk alone: two disks again")
                     self._node.report("another node is there again", "what is taken in is on two disks again", code="replica_back")
                 held, since_s = self._held(), clock.monotonic_s()
 
@@ -106,7 +106,7 @@ class OtherDisks:
         while True:
             here, nowhere = self._look(waited_for)
             if nowhere:
-                self._tell_lost()
+                self._report_lost()
                 return False
             if not here or (self.alone and await self._gives(here) and self._goes_on):
                 return True
@@ -144,7 +144,7 @@ class OtherDisks:
             given = await asyncio.to_thread(self._read_newest, here)
         except RetryLater as problem:
             if self._refused_since_s is None:
-                told.error("this disk does not give what it alone has: no sensor is answered until it does: %s", problem)
+                logger.error("this disk does not give what it alone has: no sensor is answered until it does: %s", problem)
                 self._refused_since_s = self._node.clock.monotonic_s()
             return False
         self._refused_since_s = None
@@ -155,22 +155,22 @@ class OtherDisks:
         log = self._node.log
         return all(any(True for _ in log.blocks(*key, ranges.end() - 1, ranges.end())) for key, ranges in here.items())
 
-    def _tell_lost(self) -> None:
+    def _report_lost(self) -> None:
         """Report the records that are on no disk, and stop relying on them: a sensor that sends them again brings new records."""
         nowhere = self._look(self._known)[1]
         self._known = {key: ranges.without(nowhere.get(key, ())) for key, ranges in self._known.items()}
-        told_of = [f"{stream}:{origin} {first}-{end}" for (stream, origin), ranges in sorted(nowhere.items()) for first, end in ranges]
+        offsets = [f"{stream}:{origin} {first}-{end}" for (stream, origin), ranges in sorted(nowhere.items()) for first, end in ranges]
         self._node.report(
             "damage took from this disk what no other is known to have",
             "not acknowledged: sensors are disconnected, to send it again",
             code="records_lost",
             records=_count(nowhere),
-            offsets=", ".join(told_of[:TOLD_RANGES_MAX]),
+            offsets=", ".join(offsets[:REPORTED_RANGES_MAX]),
         )
 
     def _is_alone(self) -> None:
         self.alone = True
-        told.error("no other node of this ship or port takes what is taken in here: %s until one does", self._outcome)
+        logger.error("no other node of this ship or port takes what is taken in here: %s until one does", self._outcome)
         why, waited_s = "no other node takes what is taken in here", self._alone_after_s
         self._node.report(why, self._outcome, code="replica_missing", waited_s=waited_s, records=self.lacked_records())
 

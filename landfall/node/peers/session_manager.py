@@ -16,9 +16,9 @@ from typing import Any
 from landfall.access.credentials import Credentials
 from landfall.node.block_store import Store
 from landfall.node.peers.duplicate_nodes import Twins
-from landfall.node.peers.link_budgets import ALERTS, Purses, for_alerts
+from landfall.node.peers.link_budgets import ALERTS, LinkBudgets, for_alerts
 from landfall.node.peers.live_session import Live
-from landfall.node.peers.peer_acknowledgements import Ashore, Told
+from landfall.node.peers.peer_acknowledgements import Ashore, ClaimedRanges
 from landfall.node.peers.peer_identification import Guest, Guests
 from landfall.node.peers.peer_penalties import Barred
 from landfall.node.peers.session_registry import SessionRegistry
@@ -40,7 +40,7 @@ from streams.replication.ingress_quota import BYTES_PER_DAY
 from streams.replication.link_terms import Key, anything
 from streams.replication.sync_messages import Refuse
 
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 BACKOFF_FIRST_S = 0.25
 BACKOFF_MAX_S: dict[LinkClass, float] = {"lan": 2.0, "port": 5.0, "satellite": 30.0}
@@ -57,7 +57,6 @@ time.
 WAITING_MAX = 256
 """Maximum number of messages of credentials that wait to be taken. Beyond it, the oldest is dropped: its sender sends all of them again
 with its next change."""
-logger = logging.getLogger("landfall.node")
 
 
 class PairCopy:
@@ -69,9 +68,9 @@ class PairCopy:
     def __init__(self, credentials: Credentials, exchange: Exchange, report: Callable[..., None]) -> None:
         self._credentials, self._exchange, self._report = credentials, exchange, report
         self._came = deque[Sequence[bytes]](maxlen=WAITING_MAX)
-        self._problem_told = ""
-        credentials.on_change(self._tell)
-        self._tell()
+        self._reported_problem = ""
+        credentials.on_change(self._send_credentials)
+        self._send_credentials()
 
     def came(self, entries: Sequence[bytes]) -> None:
         """Record entries that another node of this ship or port has."""
@@ -86,17 +85,17 @@ class PairCopy:
         if not entries:
             return
         try:
-            changed, self._problem_told = await asyncio.to_thread(self._credentials.merge, entries), ""
+            changed, self._reported_problem = await asyncio.to_thread(self._credentials.merge, entries), ""
         except LandfallError as problem:
-            if str(problem) != self._problem_told:
-                self._problem_told = str(problem)
+            if str(problem) != self._reported_problem:
+                self._reported_problem = str(problem)
                 what, outcome = "another node's credentials are not taken", "those of before hold"
-                self._report(what, outcome, code=problem.code, problem=self._problem_told)
+                self._report(what, outcome, code=problem.code, problem=self._reported_problem)
             return
         if changed:
             logger.info("credentials of another node of this ship or port are taken: %s", ", ".join(changed))
 
-    def _tell(self) -> None:
+    def _send_credentials(self) -> None:
         self._exchange.send_credentials(self._credentials.shared)
 
 
@@ -126,12 +125,12 @@ class Links:
         report: Callable[..., None],
         *,
         definitions: Definitions,
-        purses: Purses,
+        budgets: LinkBudgets,
         withdrawn: Withdrawn,
         credentials: Credentials,
         jitter: random.Random | None = None,
     ) -> None:
-        self._definitions, self._purses, self._withdrawn = definitions, purses, withdrawn
+        self._definitions, self._budgets, self._withdrawn = definitions, budgets, withdrawn
         self._guests = Guests(settings.known, settings.node, credentials, metrics)
         credentials.on_change(self._end_without_credential)
         self._pair = PairCopy(credentials, exchange, report)
@@ -145,7 +144,7 @@ class Links:
         self._dialler = Dialler(settings.node, settings.tls.files() if settings.tls else None)
         self._known = {peer.node: peer for peer in settings.known}
         self._of_one_ship = {settings.node, *settings.companions()}
-        tariffs = {link: one.tariff() for link, one in settings.links.items()}
+        tariffs = {link: link_settings.tariff() for link, link_settings in settings.links.items()}
         self._traffic, self._served = Traffic(settings.folder, tariffs, WallClock().now_ms()), list[Live]()
         self._kept: dict[str, _Kept] = {}
         self.twins = Twins(settings.node, clock, report)
@@ -156,7 +155,7 @@ class Links:
         self._companion_spoke = asyncio.Event()
         self._closing = False
         self._running: set[asyncio.Task[Any]] = set()
-        metrics.gauges("budget.", purses.gauges())  # before this node's first report: a node that reports no budget has no part in it
+        metrics.gauges("budget.", budgets.gauges())  # before this node's first report: a node that reports no budget has no part in it
 
     def keep(self, peers: Collection[PeerAddress]) -> None:
         """Dial exactly these peers from now on: dialled sessions with others end, and the back-off is reset."""
@@ -190,11 +189,11 @@ class Links:
         """Return the open session of each peer in session."""
         return {name: live.drive.session for name, live in self._live.items() if live.drive.session.open}
 
-    def durable_ashore(self) -> Told:
+    def durable_ashore(self) -> ClaimedRanges:
         """Return what peers ashore have of this ship's own, by the claim of any: nothing may be deleted because of it."""
         return self._noted().said()
 
-    def at_home(self) -> Told:
+    def at_home(self) -> ClaimedRanges:
         """Return what the streams' homes have of this ship's own, by their own claims in any session since the start."""
         return self._noted().at_home()
 
@@ -236,7 +235,7 @@ class Links:
         """
         for name in self._places.names():
             if refusal := self._turned_away(name):
-                told.warning("no session with %s any more: %s (%s)", name, refusal.sentence, refusal.code)
+                logger.warning("no session with %s any more: %s (%s)", name, refusal.sentence, refusal.code)
                 self._places.end(name, refusal)
 
     def hurry(self) -> None:
@@ -246,25 +245,25 @@ class Links:
 
     def alerted(self) -> None:
         """Dial at once a link that is kept for alerts alone: there may be a new alert."""
-        if self._purses.any_spent():
+        if self._budgets.any_spent():
             self.hurry()
 
     def grant(self, link: str, day: str, bytes_: int) -> None:
         """Allow links of this class this many charged bytes above their budget on `day` (UTC). A link that waited is dialled at once."""
-        self._purses.grant(link, day, bytes_)
+        self._budgets.grant(link, day, bytes_)
         self.hurry()
 
     def heard_of_budgets(self, who: str, words: Mapping[str, tuple[str, Word]]) -> None:
-        """Record the report of another node of this ship on the budgets that they share: `Purses.heard`. If it has a session here, it is
-        given a part of them.
+        """Record the report of another node of this ship on the budgets that they share: `LinkBudgets.heard`. If it has a session here, it
+        is given a part of them.
         """
-        self._purses.heard(who, words)
-        if who in self._live and self._purses.give():
+        self._budgets.heard(who, words)
+        if who in self._live and self._budgets.give():
             self._look_after_budgets()
 
     def budgets(self) -> dict[str, dict[str, Any]]:
         """Return, per class of link with a budget, the day, what was spent of what, what it cost, and what the link is open for."""
-        return self._purses.status()
+        return self._budgets.status()
 
     def traffic(self) -> dict[str, dict[str, Any]]:
         """Return, per class of link that was ever up, since when it is counted, bytes each way, and what they cost."""
@@ -314,8 +313,8 @@ class Links:
                         self._metrics.gauge(f"traffic.{link}.{what}", passed[what])
             self._look_after_budgets()
             await self._pair.take()
-            self.twins.tell(self._metrics.troubles)
-            self._traffic.keep((one.passed() for one in self._served), self._clock.monotonic_s())
+            self.twins.update_troubles(self._metrics.troubles)
+            self._traffic.keep((live.passed() for live in self._served), self._clock.monotonic_s())
             await asyncio.sleep(1.0)
 
     async def close(self) -> None:
@@ -324,8 +323,8 @@ class Links:
         for name in self._places.names():
             self._places.end(name, Refuse("the node is stopping", code="node_stopping"))
         async with AsyncExitStack() as last:
-            last.callback(self._purses.settle)
-            last.callback(lambda: self._traffic.keep((one.passed() for one in self._served), math.inf))
+            last.callback(self._budgets.settle)
+            last.callback(lambda: self._traffic.keep((live.passed() for live in self._served), math.inf))
             last.push_async_callback(self._dialler.close)
             if self._running:
                 await asyncio.wait(self._running, timeout=FAREWELLS_S)
@@ -336,23 +335,23 @@ class Links:
                 await asyncio.wait(tasks)  # unlike gather it can be given up
 
     async def _keep(self, address: PeerAddress) -> None:
-        backoff_s, problem_told, good_ended_s = BACKOFF_FIRST_S, "", -math.inf
+        backoff_s, reported_problem, good_ended_s = BACKOFF_FIRST_S, "", -math.inf
         peer = self._known[address.node]
         while not self._closing:
             again = self._again
             dialled = address.node not in self._live and not self._turned_away(address.node)
             if dialled and (policy := self._policy(address.node, address.link)):
                 try:
-                    meter = self._purses.meter(policy, partial(self._traffic.dialled, policy.link_class))
+                    meter = self._budgets.meter(policy, partial(self._traffic.dialled, policy.link_class))
                     wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link, meter)
-                    opened_s, problem_told = self._clock.monotonic_s(), ""
+                    opened_s, reported_problem = self._clock.monotonic_s(), ""
                     await self._run(peer, policy, wire)
                     if (ended_s := self._clock.monotonic_s()) - opened_s >= STEADY_S:
                         backoff_s, good_ended_s = BACKOFF_FIRST_S, ended_s
                 except LandfallError as problem:
-                    if str(problem) != problem_told:
-                        told.info("no link to %s yet (%s): %s", address.node, problem.code, problem)
-                        problem_told = str(problem)
+                    if str(problem) != reported_problem:
+                        logger.info("no link to %s yet (%s): %s", address.node, problem.code, problem)
+                        reported_problem = str(problem)
                     self._metrics.count(f"link.{address.node}.dial_failed")
             try:
                 async with asyncio.timeout(backoff_s * self._jitter.uniform(0.5, 1.0)):
@@ -370,7 +369,7 @@ class Links:
     def _policy(self, peer: str, link: LinkClass) -> LinkPolicy | None:
         """Return what a link of this class to `peer` is to be dialled for now; None when its budget allows nothing."""
         policy = self._settings.policy(link)
-        if not self._purses.spent(link):
+        if not self._budgets.spent(link):
             return policy
         return for_alerts(policy) if policy.carries(ALERTS) and self._alerts_wait(peer) else None
 
@@ -386,12 +385,12 @@ class Links:
         return self._ashore
 
     def _look_after_budgets(self) -> None:
-        for reason, outcome, details in self._purses.news():
+        for reason, outcome, details in self._budgets.news():
             self._report(reason, outcome, **details)
-        self._metrics.gauges("budget.", self._purses.gauges())
+        self._metrics.gauges("budget.", self._budgets.gauges())
         for name, live in list(self._live.items()):
             kept_for_alerts = live.dialled_here and live.policy != self._settings.policy(live.link)
-            if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait(name)):
+            if kept_for_alerts and not (self._budgets.spent(live.link) and self._alerts_wait(name)):
                 self._places.end(name, Refuse("the day's budget of this link is spent, and no alert waits", code="budget_spent"))
 
     async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, guest: Guest | None = None) -> None:
@@ -414,7 +413,7 @@ class Links:
             may_replicate=guest.may_replicate if guest else anything,
         )
 
-        opened = partial(told.info, "connected to %s over %s", name, policy.link_class)
+        opened = partial(logger.info, "connected to %s over %s", name, policy.link_class)
 
         def report(reason: str, outcome: str, **details: Any) -> None:
             if reason == NAME_IN_USE:
@@ -456,9 +455,9 @@ class Links:
             if not live.dialled_here:
                 self._served.remove(live)
                 self._traffic.ended(live.passed())
-            self._tell_left(name, live, running)
+            self._log_left(name, live, running)
 
-    def _tell_left(self, name: str, live: Live, running: asyncio.Task[None]) -> None:
+    def _log_left(self, name: str, live: Live, running: asyncio.Task[None]) -> None:
         if running.done() and not running.cancelled() and (problem := running.exception()):
             self._report("a session failed on this side", "session ended", code="session_failed", peer=name, problem=repr(problem))
-        told.info("left %s (%s): %s", name, live.drive.end.code, live.summary())
+        logger.info("left %s (%s): %s", name, live.drive.end.code, live.summary())

@@ -72,7 +72,7 @@ class Traffic:
         """Return, per class of link that was ever up, with the open sessions: since when it is counted, bytes each way, and their cost;
         None where no price is set.
         """
-        return {link: self._told(link, tally) for link, tally in sorted(self._tallies(live).items())}
+        return {link: self._fields(link, tally) for link, tally in sorted(self._tallies(live).items())}
 
     def keep(self, live: Iterable[Passed], now_s: float) -> None:
         """Write the count, with the open sessions, where KEPT_EVERY_S (`now_s`: monotonic) have passed and it has changed."""
@@ -93,8 +93,8 @@ class Traffic:
             tallies.setdefault(passed[0], TrafficTally()).add(*passed[1:])
         return tallies
 
-    def _told(self, link: str, tally: TrafficTally) -> dict[str, Any]:
-        tariff = next((one for name, one in self._tariffs.items() if name == link), Tariff())
+    def _fields(self, link: str, tally: TrafficTally) -> dict[str, Any]:
+        tariff = next((tariff_ for name, tariff_ in self._tariffs.items() if name == link), Tariff())
         cost = round(tariff.cost(tariff.charge(tally.paid_bytes)), 4) if tariff.price_per_mb else None
         counts = {"sent_bytes": tally.sent_bytes, "received_bytes": tally.received_bytes}
         return {"since_wall_at_ms": self._since_at_ms, **counts, "cost": cost}

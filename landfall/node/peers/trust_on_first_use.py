@@ -54,7 +54,7 @@ class Introductions:
         self._shown, self._accepted = _read(self._file), folder / ACCEPTED_NAME
         self._state: tuple[int, ...] | None = None
         self._trust = introduced_to(folder)
-        self._told: set[tuple[str, bytes]] = set()
+        self._reported: set[tuple[str, bytes]] = set()
 
     def trust(self) -> Trust:
         """Return the keys that were kept; the same object until there are others."""
@@ -71,9 +71,9 @@ class Introductions:
             self._trust = Trust({**self._trust.keys, node: frozenset(keys)}, INTRODUCED)
             self._keep()
             _log.info("%s shows its key, by which it is known from now on: %s", node, key_text(keys[0]))
-        elif keys[0] not in self._trust.keys[node] and (node, keys[0]) not in self._told:
+        elif keys[0] not in self._trust.keys[node] and (node, keys[0]) not in self._reported:
             with suppress(LandfallError):  # what the registry says can not be read: its statements are checked against it all the same
-                self._tell_other(node, keys[0], known(node).keys.get(node, frozenset()))
+                self._report_other_key(node, keys[0], known(node).keys.get(node, frozenset()))
 
     async def keep_looking(self) -> None:
         """Take up keys that are accepted while the node runs."""
@@ -96,7 +96,7 @@ class Introductions:
         own = bringer in (None, node) or (one is not None and one.role == "hq")
         return own or (one is not None and other is not None and companions(one, other))
 
-    def tell_unknown(self, known: Callable[[str], Trust]) -> None:
+    def log_unknown(self, known: Callable[[str], Trust]) -> None:
         """Log the nodes without a known key, at the start."""
         if unknown := sorted(node for node in self.peers if not known(node).keys):
             _log.warning(
@@ -105,9 +105,9 @@ class Introductions:
                 ", ".join(unknown),
             )
 
-    def _tell_other(self, node: str, shown: bytes, known: frozenset[bytes]) -> None:
+    def _report_other_key(self, node: str, shown: bytes, known: frozenset[bytes]) -> None:
         if shown not in known:
-            self._told.add((node, shown))
+            self._reported.add((node, shown))
             details = {
                 "peer": node,
                 "shown": key_text(shown),

@@ -58,7 +58,7 @@ async def keep_checking(checking: Checking) -> None:
     other appends it again under a new generation.
     """
     report = checking.report
-    told, hurried = "", False
+    reported_problem, hurried = "", False
     while True:
         began_s = time.monotonic()
         try:
@@ -71,16 +71,16 @@ async def keep_checking(checking: Checking) -> None:
                         await _ask_again(checking, verdict, doubt)
                 if verdict.origin.node != checking.log.node:
                     await _ask_heads_again(checking, verdict)
-            told = ""
+            reported_problem = ""
         except LandfallError as problem:
-            if str(problem) != told:
+            if str(problem) != reported_problem:
                 report(
                     "records could not be checked against what their origins signed",
                     "tried again",
                     code="records_unchecked",
                     problem=str(problem),
                 )
-            told = str(problem)
+            reported_problem = str(problem)
         await asyncio.sleep(RESTS * (time.monotonic() - began_s))
         hurried = await _hurried(checking, began_s + CHECKED_EVERY_S)
         checking.sooner.clear()
@@ -136,11 +136,11 @@ async def _ask_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None
 async def _ask_heads_again(checking: Checking, verdict: Verdict) -> None:
     """Request again the statements that are not believed. One that comes again unchanged stays: then its origin wrote it."""
     heads, origin = verdict.stream + HEADS, verdict.origin
-    for offset, told in verdict.unbelieved.items():
+    for offset, signature in verdict.unbelieved.items():
         asked = None
         try:
             await _set_aside(checking, (heads, origin), offset, offset + 1, f"no statement of {origin} to be believed")
-            asked = told
+            asked = signature
         finally:
             checking.watch.heads_again(verdict.stream, origin, offset, asked)
 

@@ -24,7 +24,7 @@ from streams.model.records import BODY, TOPIC, read_body
 if TYPE_CHECKING:  # who only reads definitions needs no network
     from landfall.node.peers.session_manager import Links
 
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 Said = tuple[str, int, Mapping[str, object]]
 """Settings of headquarters: a stream's name or pattern, the version, the fields as `read_fields` returns them."""
@@ -83,7 +83,7 @@ class Defining:
                 links.end_withdrawn()
                 before = links.shared() if self._unlearnt else {}
                 if names := self._learn():
-                    told.info("streams are managed otherwise from now on: %s", ", ".join(names))
+                    logger.info("streams are managed otherwise from now on: %s", ", ".join(names))
                     links.redefined(before)
                     redefined()
         finally:

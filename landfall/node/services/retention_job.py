@@ -28,7 +28,7 @@ from streams.retention.floor_reasons import at_home as why_at_home
 from streams.retention.known_holdings import HOMES, AtHome
 from streams.retention.thinner import Excursions
 
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 STEPS_MAX = 64
 """Maximum number of thinning steps in one round; the next round continues."""
@@ -52,7 +52,7 @@ class Retaining:
         self._again = asyncio.Event()
         self._ashore: dict[str, dict[Origin, RangeSet]] = {}
         self._safe: dict[str, dict[Origin, RangeSet]] = {}
-        self._told: dict[tuple[str, str], AtHome] = {}
+        self._reported_homes: dict[tuple[str, str], AtHome] = {}
         self._word: dict[str, dict[Origin, RangeSet]] = {}
         self._starts: dict[str, dict[Origin, tuple[int, str]]] = {}
         self._problems: set[str] = set()
@@ -98,7 +98,7 @@ class Retaining:
         for step in (
             partial(self._remember, log, ashore),
             partial(self._learn_of_homes, log, at_home),
-            partial(self._tell_of_home, log),
+            partial(self._report_homes, log),
             partial(self._hear_of_home, log),
             partial(self._drop, log),
             partial(self._keep_within, log, spending),
@@ -106,15 +106,15 @@ class Retaining:
             try:
                 step()
             except Unreadable as problem:  # no room helps
-                self._tell_problem("retention could not do its work", str(problem), problem.code)
+                self._report_problem("retention could not do its work", str(problem), problem.code)
             except RetryLater as full:
                 if not self._reserve.spend():
-                    self._tell_problem("the disk is full, and the reserve is spent", str(full), full.code)
+                    self._report_problem("the disk is full, and the reserve is spent", str(full), full.code)
                     continue
-                self._tell_problem("the disk is full", "the reserve is spent to make room", full.code)
+                self._report_problem("the disk is full", "the reserve is spent to make room", full.code)
                 self._make_room(log, spending)
             except LandfallError as problem:
-                self._tell_problem("retention could not do its work", str(problem), problem.code)
+                self._report_problem("retention could not do its work", str(problem), problem.code)
         self._reserve.fill()
         self._problems, self._found = self._found, set()
         self._metrics.count("retention_rounds")
@@ -125,7 +125,7 @@ class Retaining:
         try:
             spending.finish()
         except LandfallError as problem:
-            self._tell_problem("thinning could not be finished", str(problem), problem.code)
+            self._report_problem("thinning could not be finished", str(problem), problem.code)
         self._reserve.fill()
 
     def _safe_at_home(self, stream: str, origin: Origin) -> RangeSet:
@@ -139,8 +139,8 @@ class Retaining:
             return
         for stream in thinnable(log, self._definitions):
             safe = {origin: ranges.copy() for origin, ranges in at_home.get(stream, {}).items()}
-            told = self._at_home(log, stream, self._definitions.of(stream))
-            for origin, end in told.position.items() if told else ():
+            home = self._at_home(log, stream, self._definitions.of(stream))
+            for origin, end in home.position.items() if home else ():
                 safe.setdefault(origin, RangeSet()).add(0, end)
             self._safe[stream] = safe
 
@@ -160,7 +160,7 @@ class Retaining:
                 log.append([known_holdings.ashore_append(stream, merged)])
                 self._ashore[stream] = merged
 
-    def _tell_of_home(self, log: Log) -> None:
+    def _report_homes(self, log: Log) -> None:
         """Report to all peers, as a home, what this node has. Headquarters reports to each ship what a home has of the ship's records, so
         that it may free disk space.
         """
@@ -198,14 +198,14 @@ class Retaining:
         """Declare gone what this copy lacks and the home has dropped: it will never come. A copy with its own retention keeps what it
         has.
         """
-        for stream, told in self._told_to_who_keeps_its_own(log):
+        for stream, home in self._home_reports(log):
             ledger = log.ledger(stream)
-            for origin, floor in told.floors.items() if told else ():
+            for origin, floor in home.floors.items() if home else ():
                 settled = ledger[origin].settled() if origin in ledger else RangeSet()
                 for first, end in RangeSet([(0, floor)]).without(settled):
                     log.declare_gone(stream, origin, first, end, "expired")
 
-    def _told_to_who_keeps_its_own(self, log: Log) -> Iterator[tuple[str, AtHome | None]]:
+    def _home_reports(self, log: Log) -> Iterator[tuple[str, AtHome | None]]:
         """Yield each stream that this copy keeps in a way of its own, and what its home has reported. For a customer's copy these are its
         own stream and the streams derived from it.
         """
@@ -220,17 +220,17 @@ class Retaining:
                 yield stream, self._at_home(log, stream, definition)
 
     def _news(self, log: Log, stream: str, about: str, at_home: AtHome) -> list[Append]:
-        if (stream, about) not in self._told:
-            self._told[stream, about] = known_holdings.last_home_report(log, stream, about, {log.node}) or AtHome()
-        if self._told[stream, about] == at_home:
+        if (stream, about) not in self._reported_homes:
+            self._reported_homes[stream, about] = known_holdings.last_home_report(log, stream, about, {log.node}) or AtHome()
+        if self._reported_homes[stream, about] == at_home:
             return []
-        self._told[stream, about] = at_home
+        self._reported_homes[stream, about] = at_home
         return [at_home.append_to(stream, about)]
 
     def _drop(self, log: Log) -> None:
         now_ms = self._clock_check.confirmed_ms()
         if self._clock_check.contradicted():
-            self._tell_problem(
+            self._report_problem(
                 "this node's clock is more than a day away from those of its peers", "nothing is dropped by age", "clock_doubted"
             )
         for stream, definition in self._kept_for_a_while(log):
@@ -250,7 +250,7 @@ class Retaining:
                     starts[origin] = (floor, why_at_home(at_home.why.get(origin, UNKNOWN)))
             self._raise_floors(log, stream, starts)
             if plan.over_bytes:
-                self._tell_problem(f"{stream} is above the bytes it may take", "what its home lacks is kept", "home_lacks_records")
+                self._report_problem(f"{stream} is above the bytes it may take", "what its home lacks is kept", "home_lacks_records")
 
     def _raise_floors(self, log: Log, stream: str, starts: Starts) -> None:
         """Raise the floors that are higher than before. The reason is reported first, so that no floor is without one."""
@@ -280,7 +280,7 @@ class Retaining:
             steps += 1
             over = self._over_bytes(log)
         if (over > 0 or (tight and not dropped)) and not steps:
-            self._tell_problem(
+            self._report_problem(
                 "the disk budget is spent, and all is as thin as it gets", "go on; give the node more room", "disk_budget_spent"
             )
 
@@ -295,14 +295,14 @@ class Retaining:
                 self._thinned(spending)
             self._drop(log)
         except LandfallError as problem:
-            self._tell_problem("there is no room to make room", str(problem), problem.code)
+            self._report_problem("there is no room to make room", str(problem), problem.code)
 
     def _thinned(self, spending: Spending) -> bool:
         step = spending.thin()
         if step is None:
             return False
         self._metrics.count("records_thinned", step.records - step.kept)
-        told.info("thinned %s: %s of %s records kept, windows of %s h", step.stream, step.kept, step.records, step.window_ms // 3_600_000)
+        logger.info("thinned %s: %s of %s records kept, windows of %s h", step.stream, step.kept, step.records, step.window_ms // 3_600_000)
         return True
 
     def _kept_for_a_while(self, log: Log) -> list[tuple[str, Definition]]:
@@ -317,7 +317,7 @@ class Retaining:
         homes = {peer.node for peer in self._settings.known if is_home(peer.peer(), definition)}
         return known_holdings.last_home_report(log, HOMES, stream, homes)
 
-    def _tell_problem(self, reason: str, outcome: str, code: str) -> None:
+    def _report_problem(self, reason: str, outcome: str, code: str) -> None:
         """Report a problem once, until a round in which it is not found."""
         if reason not in self._problems | self._found:
             self._report(reason, outcome, code=code)

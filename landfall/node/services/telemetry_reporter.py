@@ -16,7 +16,7 @@ from streams.model.errors import RetryLater
 from streams.model.metrics import Metrics
 from streams.model.records import Record, to_batch
 
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 REPORTS_MAX = 10_000
 """Maximum number of failures that wait to be written. Beyond it, the oldest is only counted (`exceptions_dropped`)."""
@@ -46,7 +46,7 @@ class TelemetryReporter:
         at_ms = self._clock.now_ms()
         body = {**{name: _plain(value) for name, value in details.items()}, "reason": reason, "outcome": outcome, "at_ms": at_ms}
         record = Record(self._metrics.process, device=self._settings.node, device_at_ms=at_ms, body=body)
-        told.warning("%s: %s %s", reason, outcome, details or "")
+        logger.warning("%s: %s %s", reason, outcome, details or "")
         self._metrics.count("exceptions")
         with self._lock:
             self._reports.append(record)

@@ -44,7 +44,7 @@ FOLLOW_EVERY_S = 1.0
 """Time between two looks of a standby for what the writer has added, seconds: what it has read already, it need not read when it takes
 over.
 """
-told = logging.getLogger("landfall.log")
+logger = logging.getLogger("landfall.log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class KafkaKeeper:
 
     def rebuild_index(self, why: str) -> str | None:
         """Rebuild the index and the book from the broker, because of `why`. Raises RetryLater when it does not answer."""
-        told.warning("the index is damaged, and rebuilt from the broker: %s", why)
+        logger.warning("the index is damaged, and rebuilt from the broker: %s", why)
         self.book, self._index = self._rebuilt(self._index.close)
         return None
 
@@ -292,7 +292,7 @@ class KafkaKeeper:
             if self._stopping.is_set():
                 raise RetryLater("asked to end while another process writes the log", code="asked_to_end")
             if not waits:
-                told.info(
+                logger.info(
                     "stands by: another process writes the log %s, or one that was killed still counts as doing so",
                     self._place.settings.prefix,
                 )
@@ -323,7 +323,7 @@ class KafkaKeeper:
         if not path.exists():
             return self._rebuilt()
         if (damaged := wal_problem(path)) is not None:
-            told.warning("the index: %s: cut short with the power, or damaged; what follows in it is taken from the broker", damaged)
+            logger.warning("the index: %s: cut short with the power, or damaged; what follows in it is taken from the broker", damaged)
         try:
             with ExitStack() as failed:
                 index = failed.enter_context(closing(IndexWriter.open_for(path, self._disk)))
@@ -331,7 +331,7 @@ class KafkaKeeper:
                 index.verify(book)
                 failed.pop_all()
         except IndexDamaged as problem:
-            told.warning("the index is damaged, and rebuilt from the broker: %s", problem)
+            logger.warning("the index is damaged, and rebuilt from the broker: %s", problem)
             return self._rebuilt()
         return book, index
 
@@ -339,13 +339,13 @@ class KafkaKeeper:
         """Build the index again next to the old one, which `release` closes, and put it in the old one's place. Readers see either the old
         or the new index.
         """
-        path, beside = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
-        remove_index(beside)
+        path, new_path = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
+        remove_index(new_path)
         book = Book()
-        with closing(IndexWriter.open_for(beside, self._disk)) as index:
+        with closing(IndexWriter.open_for(new_path, self._disk)) as index:
             self._follower.follow(book, index)
         release()
         remove_index(path)
-        put_in_place(beside, path)
+        put_in_place(new_path, path)
         self._disk.sync_folder(self._place.folder)
         return book, IndexWriter.open_for(path, self._disk)

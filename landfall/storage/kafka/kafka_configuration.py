@@ -144,7 +144,7 @@ def asked(call: Callable[[], Answer], who: str) -> Answer:
     try:
         return apart(call)
     except KafkaException as problem:
-        raise told(problem, who) from problem
+        raise error_of(problem, who) from problem
 
 
 def asked_of_leaders(call: Callable[[], Answer], who: str, within_s: float) -> Answer:
@@ -156,11 +156,11 @@ def asked_of_leaders(call: Callable[[], Answer], who: str, within_s: float) -> A
         except KafkaException as problem:
             error = problem.args[0]
             if not isinstance(error, KafkaError) or error.code() not in _LED_SOON or time.monotonic() > deadline_s:
-                raise told(problem, who) from problem
+                raise error_of(problem, who) from problem
         time.sleep(LEADER_POLL_S)
 
 
-def told(problem: KafkaException, who: str) -> NotAllowed | RetryLater:
+def error_of(problem: KafkaException, who: str) -> NotAllowed | RetryLater:
     """Return the problem as an error of this project; `who` had it, such as "fan-out of this name"."""
     error = problem.args[0]
     if not isinstance(error, KafkaError):

@@ -146,7 +146,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
 
         Raises RetryLater when there is no space yet or Kafka does not answer; Fenced when another process has taken over.
         """
-        with self._write_lock, self._telling():
+        with self._write_lock, self._notifying():
             self._with_index(self._kafka.settle)
 
     def close(self) -> None:

@@ -82,6 +82,6 @@ def leave_settings(folder: Path, settings: KafkaLogSettings) -> None:
     def revealed(value: object) -> object:
         return value.get_secret_value() if isinstance(value, SecretStr) else value
 
-    told = settings.model_copy(update={})
-    fields = {name: revealed(getattr(told, name)) for name in KafkaLogSettings.model_fields}
+    copied = settings.model_copy(update={})
+    fields = {name: revealed(getattr(copied, name)) for name in KafkaLogSettings.model_fields}
     write_private(folder / WHERE, TypeAdapter(dict[str, object]).dump_json(fields))

@@ -61,8 +61,8 @@ def block_headers(new: NewBlock, commit: int) -> Headers:
     }
     if new.admitted:
         fields[ADMITTED] = new.admitted[0][1]
-    told: Headers = [(name, str(value)) for name, value in fields.items()]
-    return told if new.topics is None else [*told, (TOPICS, new.topics)]
+    headers: Headers = [(name, str(value)) for name, value in fields.items()]
+    return headers if new.topics is None else [*headers, (TOPICS, new.topics)]
 
 
 def placed_block(headers: Mapping[str, bytes], value: bytes, location: FileLocation) -> tuple[int, PlacedBlock]:
@@ -120,8 +120,8 @@ def check_follows(header: FrameHeader, before: Sequence[Opening]) -> None:
                 code="kafka_record_corrupt",
             )
         if last is not None and (opening.node != last.node or opening.generation <= last.generation):
-            told = f"opens {opening.node}@{opening.generation:x}, after {last.node}@{last.generation:x}"
-            raise Corrupt(f"a record of the log's Kafka topic {told}", code="kafka_record_corrupt")
+            conflict = f"opens {opening.node}@{opening.generation:x}, after {last.node}@{last.generation:x}"
+            raise Corrupt(f"a record of the log's Kafka topic {conflict}", code="kafka_record_corrupt")
         known.append(opening)
     generations = {opening.generation for opening in known}
     for produced in header.produced:

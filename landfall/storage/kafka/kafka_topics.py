@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from landfall.storage.kafka.kafka_configuration import LOOK_S, asked, check_lets_in, client_settings, told
+from landfall.storage.kafka.kafka_configuration import LOOK_S, asked, check_lets_in, client_settings, error_of
 from landfall.storage.kafka.kafka_records import HEADERS_BYTES_MAX
 from landfall.storage.kafka.settings import KafkaLogSettings
 from landfall.storage.kafka.topic_names import KafkaTopicNames
@@ -70,9 +70,9 @@ class KafkaTopics:
         return config if cleanup == "compact" else config | {"retention.ms": "-1", "retention.bytes": "-1"}
 
     def _make(self, topics: list[NewTopic]) -> None:
-        for name, made in self._admin.create_topics(topics, request_timeout=self._settings.answer_s).items():
+        for name, creation in self._admin.create_topics(topics, request_timeout=self._settings.answer_s).items():
             try:
-                made.result()
+                creation.result()
             except KafkaException as problem:
                 code = problem.args[0].code()
                 if code == KafkaError.INVALID_REPLICATION_FACTOR:
@@ -82,4 +82,4 @@ class KafkaTopics:
                         code="kafka_brokers_few",
                     ) from problem
                 if code != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise told(problem, WHO) from problem
+                    raise error_of(problem, WHO) from problem

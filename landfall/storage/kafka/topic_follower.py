@@ -42,7 +42,7 @@ class KafkaTopicFollower:
         """Prepare the follower. Records that are `disowned` are not taken into an index again."""
         self._settings, self._names, self._on_damage, self._disowned = settings, names, on_damage, disowned
         self._admin = AdminClient(client_settings(settings))
-        self._told: set[tuple[str, int]] = set()
+        self._reported: set[tuple[str, int]] = set()
 
     def node(self) -> str | None:
         """Return the node whose log it is, by the first generation in its Kafka topics; None while it belongs to no node. Raises
@@ -96,10 +96,10 @@ class KafkaTopicFollower:
             for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
         )
 
-        def told(futures: Mapping[TopicPartition, object]) -> dict[str, int]:
-            return {one.topic: int(future.result().offset) for one, future in futures.items()}  # type: ignore[attr-defined]
+        def offsets(futures: Mapping[TopicPartition, object]) -> dict[str, int]:
+            return {partition.topic: int(future.result().offset) for partition, future in futures.items()}  # type: ignore[attr-defined]
 
-        return told(firsts), told(ends)
+        return offsets(firsts), offsets(ends)
 
     def _messages(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Generator[Message, None, None]:
         """Yield every record from `starts` up to `ends`, topic by topic in their order."""
@@ -132,9 +132,9 @@ class KafkaTopicFollower:
         header, placed = FrameHeader(), list[PlacedBlock]()
         try:
             if topic == self._names.control:
-                told = control_header(value)
-                check_follows(told, book.openings)
-                header = told
+                control = control_header(value)
+                check_follows(control, book.openings)
+                header = control
             else:
                 fields: Any = message.headers() or []  # typed as what they never are
                 headers = {name: data or b"" for name, data in fields}
@@ -143,8 +143,8 @@ class KafkaTopicFollower:
                     raise Corrupt(f"a block of {block.block.stream} stands in {topic}", code="kafka_record_corrupt")
                 header, placed = FrameHeader(commit=commit), [replace(block, left_out=self._disowned.among(block.block))]
         except Corrupt as problem:
-            if (topic, at) not in self._told:
-                self._told.add((topic, at))
+            if (topic, at) not in self._reported:
+                self._reported.add((topic, at))
                 self._on_damage(Damage(NO_FILE, at, len(value), f"{topic}: {problem}", code="kafka_record_corrupt"))
         header = msgspec.structs.replace(header, commit=max(header.commit, book.commit))  # the topics are read one after another
         return change_of(book, header, placed, {topic: at + 1})

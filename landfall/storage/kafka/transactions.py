@@ -11,7 +11,7 @@ from typing import NoReturn
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from landfall.storage.kafka.deliveries import Deliveries
-from landfall.storage.kafka.kafka_configuration import Fenced, apart, asked, producer_settings, told
+from landfall.storage.kafka.kafka_configuration import Fenced, apart, asked, error_of, producer_settings
 from landfall.storage.kafka.kafka_records import HEADERS_BYTES_MAX, Headers
 from landfall.storage.kafka.settings import KafkaLogSettings
 from streams.commit_points import commit_point
@@ -110,7 +110,7 @@ class LogTransactions:
                 if error.retriable() and time.monotonic() < deadline_s:
                     continue
                 self._producer = None
-                if isinstance(cause := told(problem, WHO), Fenced):
+                if isinstance(cause := error_of(problem, WHO), Fenced):
                     raise cause from problem
                 raise Unclear(f"{cause}", hint="whether it was kept shows when Kafka answers again") from problem
             commit_point("log.kafka.committed")
@@ -138,7 +138,7 @@ class LogTransactions:
                 apart(self._await_answers)
         finally:
             self._producer = None
-        cause = told(problem, WHO)
+        cause = error_of(problem, WHO)
         raise cause if isinstance(cause, Fenced) else RetryLater(f"{cause}", hint=NOTHING_CHANGED, code="kafka_refused") from problem
 
     def _await_answers(self) -> None:
