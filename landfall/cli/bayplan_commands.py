@@ -212,10 +212,10 @@ def _of_registry(notes: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield note if count == 1 else f"{note} ({count:,} lines)"
 
 
-def _first(found: Sequence[PlanProblem | str]) -> Iterator[str]:
-    yield from map(str, found[:PROBLEMS_SHOWN_MAX])
-    if len(found) > PROBLEMS_SHOWN_MAX:
-        yield f"{len(found) - PROBLEMS_SHOWN_MAX:,} more, {len(found):,} in all"
+def _first(problems: Sequence[PlanProblem | str]) -> Iterator[str]:
+    yield from map(str, problems[:PROBLEMS_SHOWN_MAX])
+    if len(problems) > PROBLEMS_SHOWN_MAX:
+        yield f"{len(problems) - PROBLEMS_SHOWN_MAX:,} more, {len(problems):,} in all"
 
 
 def _ship_of(client: httpx.Client, call_sign: str) -> str:

@@ -167,11 +167,11 @@ def history(
     span = span_ms(since, until)
     with opened(folder) as log:
         topic = known_topic(log, topic)
-        found = log.history(topic, *span)
-        shown = with_proven(found.rows.slice(0, limit), _signed(log))
+        topic_history = log.history(topic, *span)
+        shown = with_proven(topic_history.rows.slice(0, limit), _signed(log))
         write(lambda: iter([shown]), RECORDS, format_, output)
-        _note_more(limit, found.rows.num_rows)
-        if not found.rows.num_rows:
+        _note_more(limit, topic_history.rows.num_rows)
+        if not topic_history.rows.num_rows:
             then = "" if since is None and until is None else " in that time"
             write_notes([f"nothing is known of {topic!r} in this log{then}"])
         end_of_unread(unread_of_topic(log, log.streams(), *span))
@@ -270,11 +270,11 @@ def _last(log: LogReader, stream: str, ledger: Ledger, limit: int) -> tuple[pa.T
     """Return the last `limit` held records, whatever their origin, by order time; and which of each origin's last can not be read."""
     last: list[tuple[Origin, int, int]] = []
     unread_notes: list[str] = []
-    for origin, one in sorted(ledger.items()):
-        unread = unread_of(log, stream, origin).common(one.held)
-        ranges = _last_ranges(one.held.without(unread), limit)
+    for origin, line in sorted(ledger.items()):
+        unread = unread_of(log, stream, origin).common(line.held)
+        ranges = _last_ranges(line.held.without(unread), limit)
         last += [(origin, first, end) for first, end in ranges]
-        unread_notes += unread_words(stream, origin, unread.common(_last_ranges(one.held, limit)))
+        unread_notes += unread_words(stream, origin, unread.common(_last_ranges(line.held, limit)))
     rows = merged([batch for origin, first, end in last for batch in log.run(stream, origin, first, end)])
     return rows.slice(max(0, rows.num_rows - limit)), unread_notes
 

@@ -58,16 +58,16 @@ class LogFollower:
         new: dict[Origin, RangeSet] = {}
         ended: list[str] = []
         found: list[str] = []
-        for origin, one in sorted(ledger.items()):
+        for origin, origin_ledger in sorted(ledger.items()):
             line = self._lines.setdefault(origin, _Line())
-            reached = one.held if self._past_holes else one.held.within(0, one.next_offset())
+            reached = origin_ledger.held if self._past_holes else origin_ledger.held.within(0, origin_ledger.next_offset())
             fresh = reached.without(line.shown)
             line.shown.update(fresh)
             unread = unread_of(self._log, self._stream, origin, fresh.first()).common(fresh) if fresh else fresh
             new[origin] = fresh.without(unread)
             found += [f"{words}: {NEWER}" for words in unread_words(self._stream, origin, unread)]
-            ended += self._ended(line, one)
-            found += self._found(line, origin, one)
+            ended += self._ended(line, origin_ledger)
+            found += self._new_holes(line, origin, origin_ledger)
         return NewRecords(ended, lambda: self._rows(new), found)
 
     def _rows(self, new: dict[Origin, RangeSet]) -> Iterator[pa.Table]:
@@ -76,21 +76,21 @@ class LogFollower:
                 for batch in self._log.run(self._stream, origin, first, end):
                     yield table_of(batch)
 
-    def _found(self, line: _Line, origin: Origin, one: OriginLedger) -> Iterator[str]:
+    def _new_holes(self, line: _Line, origin: Origin, ledger: OriginLedger) -> Iterator[str]:
         """Yield the holes in the way that were not reported yet: with `past_holes` all there are, else the one the origin stands before."""
-        wanted = [gap for gap in lacks(origin, one) if gap.why == "wanted"]
+        wanted = [gap for gap in lacks(origin, ledger) if gap.why == "wanted"]
         for gap in wanted if self._past_holes else wanted[:1]:
             if any(hole.first <= gap.first and gap.end <= hole.end for hole in line.holes):
                 continue  # what is left of one
             line.holes.append(gap)
             what = "passed over: shown when it comes" if self._past_holes else f"waiting since {utc(self._clock.now_ms())}"
-            yield f"{self._place(gap)} {'is' if gap.count == 1 else 'are'} not here yet ({self._amount(gap, one)}); {what}"
+            yield f"{self._place(gap)} {'is' if gap.count == 1 else 'are'} not here yet ({self._amount(gap, ledger)}); {what}"
 
-    def _ended(self, line: _Line, one: OriginLedger) -> Iterator[str]:
+    def _ended(self, line: _Line, ledger: OriginLedger) -> Iterator[str]:
         """Yield a message on each hole that wants nothing any more."""
-        for gap in [gap for gap in line.holes if not one.wanted(RangeSet([(gap.first, gap.end)]))]:
+        for gap in [gap for gap in line.holes if not ledger.wanted(RangeSet([(gap.first, gap.end)]))]:
             line.holes.remove(gap)
-            lost = gap.count - one.held.within(gap.first, gap.end).count()
+            lost = gap.count - ledger.held.within(gap.first, gap.end).count()
             what = f"{lost:,} will not come: thinned, expired, lost or below the floor here" if lost else "here now"
             yield f"{self._place(gap)}: {what}" + ("" if self._past_holes else "; going on")
 
@@ -98,8 +98,8 @@ class LogFollower:
         offsets = f"offset {gap.first:,}" if gap.count == 1 else f"offsets {gap.first:,} to {gap.end - 1:,}"
         return f"{self._stream}:{gap.origin} {offsets}"
 
-    def _amount(self, gap: Gap, one: OriginLedger) -> str:
-        gap = timed(self._log, self._stream, gap, one.held)
+    def _amount(self, gap: Gap, ledger: OriginLedger) -> str:
+        gap = timed(self._log, self._stream, gap, ledger.held)
         amount = [] if gap.count == 1 else [f"{gap.count:,} records"]
         bounds = (("after", gap.since_at_ms), ("before", gap.until_at_ms))
         times = [f"{word} {utc(at_ms)}" for word, at_ms in bounds if at_ms is not None]

@@ -134,13 +134,13 @@ def import_(
         taking = BundleReader(_Door(settings, log), _signers(settings, log, known or ()), key_text)
         try:
             with file.open("rb") as source:
-                taken = taking.take(read_frames(source, opening))
+                outcome = taking.take(read_frames(source, opening))
         except OSError as problem:
             raise Misuse(
                 f"{file} can not be read: {problem.strerror}", hint="name the file on the stick", code="file_unavailable"
             ) from problem
-        _show_taken(file, taken)
-        if taken.problems or taken.missing:
+        _show_taken(file, outcome)
+        if outcome.problems or outcome.missing:
             raise typer.Exit(NOT_WHOLE)
 
 
@@ -173,10 +173,10 @@ def node_settings(config: Path) -> NodeSettings:
     node = fields.get("node")
     role = node.get("role") if isinstance(node, dict) else None
     settings: Any = settings_of(role if role in ("ship", "customer") else "port", config)
-    found: NodeSettings = settings.node
-    if found.port == 0:
+    node_part: NodeSettings = settings.node
+    if node_part.port == 0:
         raise Misuse("the node's door has another port each time it starts", hint="set node.port", code="port_not_fixed")
-    return found
+    return node_part
 
 
 def _terms(settings: NodeSettings, log: LogReader, other: str) -> Terms:
@@ -230,17 +230,17 @@ def _show_written(file: Path, written: BundleContents, signer: str) -> None:
             console.print(f"not readable here, so not in it: {stream}:{origin} {first:,} to {end - 1:,}", style="red", markup=False)
 
 
-def _show_taken(file: Path, taken: Taken) -> None:
-    console.print(f"{file}: {there_are(taken.new_records, 'record')} new here, in {many(taken.blocks, 'block')}", markup=False)
-    lines = [f"not taken: {problem}" for problem in taken.problems]
+def _show_taken(file: Path, outcome: Taken) -> None:
+    console.print(f"{file}: {there_are(outcome.new_records, 'record')} new here, in {many(outcome.blocks, 'block')}", markup=False)
+    lines = [f"not taken: {problem}" for problem in outcome.problems]
     lines += [
         f"missing of what it was to carry: {stream}:{origin} {first:,} to {end - 1:,}"
-        for (stream, origin), ranges in sorted(taken.missing.items())
+        for (stream, origin), ranges in sorted(outcome.missing.items())
         for first, end in ranges
     ]
     for line in lines[:LINES_MAX]:
         console.print(line, style="red", markup=False)
-    if (more := len(lines) - LINES_MAX + taken.problems_untold) > 0:
+    if (more := len(lines) - LINES_MAX + outcome.problems_unreported) > 0:
         console.print(f"and {more:,} more", style="red", markup=False)
     if lines:
         console.print("→ what is whole is taken; have the rest written again, or take another copy of the file", markup=False)

@@ -52,14 +52,14 @@ class AdmittingLog(Protocol):
 class Taken:
     """Outcome of reading a file.
 
-    `problems`: sentences on what was damaged or not believed, each once, the first PROBLEMS_MAX. `problems_untold`: the number of
+    `problems`: sentences on what was damaged or not believed, each once, the first PROBLEMS_MAX. `problems_unreported`: the number of
     problems after those. `missing`: the offsets that the file was to carry and did not bring.
     """
 
     blocks: int = 0
     new_records: int = 0
     problems: list[str] = field(default_factory=list)
-    problems_untold: int = 0
+    problems_unreported: int = 0
     missing: dict[Key, RangeSet] = field(default_factory=dict)
 
 
@@ -159,7 +159,7 @@ class BundleReader:
         if len(self._taken.problems) < PROBLEMS_MAX:
             self._taken.problems.append(sentence)
         else:
-            self._taken.problems_untold += 1
+            self._taken.problems_unreported += 1
 
     def _outcome(self) -> Taken:
         if not self._whole_list:

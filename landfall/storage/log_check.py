@@ -70,9 +70,9 @@ def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
         yield from damaged
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
             mark, ends = index.mark(), index.file_ends()
-            for (said,) in index.rows("PRAGMA quick_check"):
-                if said != "ok":
-                    yield LogFinding("the index", str(said))
+            for (message,) in index.rows("PRAGMA quick_check"):
+                if message != "ok":
+                    yield LogFinding("the index", str(message))
     except (IndexDamaged, Unreadable, *UNREADABLE) as problem:
         if not damaged:
             yield LogFinding("the index", str(problem))

@@ -144,30 +144,30 @@ class Replay:
     def _merged_file(self, number: int) -> None:
         """Replay a merged file. An unfinished frame at its end was never indexed, or is missed when all files are read."""
         with mapped(self._folder, number) as data:
-            for found in find_frames(data, 0):
-                if isinstance(found, FoundFrame):
-                    self._report_header(number, found)
-                    self._change(FrameHeader(commit=self._book.commit), self._placing.blocks(found, data, number), 1, 0)
-                elif found.end < len(data) or not found.unfinished:
-                    self._damaged(number, found)
+            for part in find_frames(data, 0):
+                if isinstance(part, FoundFrame):
+                    self._report_header(number, part)
+                    self._change(FrameHeader(commit=self._book.commit), self._placing.blocks(part, data, number), 1, 0)
+                elif part.end < len(data) or not part.unfinished:
+                    self._damaged(number, part)
 
     def _segment(self, number: int, start: int, *, last: bool) -> int:
         """Replay a segment from byte `start`, and return where its last whole frame ends."""
         end = start
         with mapped(self._folder, number) as data:
-            for found in find_frames(data, start):
-                at_end = last and found.end == len(data)
-                if isinstance(found, FoundFrame) and not (at_end and self._may_be_torn(found, data)):
-                    self._report_header(number, found)
-                    self._frame(number, found, data)
-                    end = found.end
-                elif isinstance(found, Hole) and found.end <= HEAD_BYTES and not found.unfinished:
-                    self._damaged(number, found)
-                elif isinstance(found, Hole) and not at_end:
-                    self._doubt = f"{found.end - found.at} bytes at {found.at} of segment {number} are damaged"
-                    self._damaged(number, found)
+            for part in find_frames(data, start):
+                at_end = last and part.end == len(data)
+                if isinstance(part, FoundFrame) and not (at_end and self._may_be_torn(part, data)):
+                    self._report_header(number, part)
+                    self._frame(number, part, data)
+                    end = part.end
+                elif isinstance(part, Hole) and part.end <= HEAD_BYTES and not part.unfinished:
+                    self._damaged(number, part)
+                elif isinstance(part, Hole) and not at_end:
+                    self._doubt = f"{part.end - part.at} bytes at {part.at} of segment {number} are damaged"
+                    self._damaged(number, part)
                 else:
-                    self._tail(number, found, data)
+                    self._tail(number, part, data)
         return end
 
     def _may_be_torn(self, frame: FoundFrame, data: memoryview) -> bool:

@@ -69,8 +69,8 @@ class Disowned:
         """Allow rows of `block` at `offsets` that a peer brings just as they were disowned. It is durable. Raises the same errors as
         `add`.
         """
-        if found := self.among(block).common(offsets):
-            same = {row for row in self._rows_of(block) if row.offset in found}
+        if allowed := self.among(block).common(offsets):
+            same = {row for row in self._rows_of(block) if row.offset in allowed}
             self._keep({row: None for row in self._rows if row not in same})
 
     def _rows_of(self, block: Block) -> Iterator[_Row]:

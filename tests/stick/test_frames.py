@@ -318,7 +318,7 @@ def test_of_a_hostile_file_s_problems_the_first_are_told_and_all_counted(ship: F
     taken = take(tokyo, whole + b"".join(forged_head(number, 0) for number in range(HEADS)) + whole)
     assert (taken.blocks, taken.new_records) == (24, 1101)
     assert len(taken.problems) == PROBLEMS_MAX
-    assert len(taken.problems) + taken.problems_untold == HEADS
+    assert len(taken.problems) + taken.problems_unreported == HEADS
 
 
 def test_keys_to_seal_for_are_passed_on_as_text() -> None:

@@ -56,8 +56,8 @@ class Ashore:
 
     def _merged(self, counts: Callable[[Peer, str], bool]) -> ClaimedRanges:
         merged: ClaimedRanges = {}
-        for peer, said in self._said.items():
-            for (stream, origin), ranges in said.items():
+        for peer, claims in self._said.items():
+            for (stream, origin), ranges in claims.items():
                 if counts(peer, stream):
                     merged.setdefault(stream, {}).setdefault(origin, RangeSet()).update(ranges)
         return merged
