@@ -164,10 +164,10 @@ class ApiClient:
         return {"Authorization": f"Bearer {viewer.token}", **browser_headers(self._token, viewer.browser)}
 
     def _asked(self, method: str, path: str, **how: Any) -> Answer:
-        told = _understood(self._answer(method, path, **how))
-        if "clock" in told:
-            self.clock_heard = ClockHeard(told["clock"], wall_ms())
-        return told
+        answer = _understood(self._answer(method, path, **how))
+        if "clock" in answer:
+            self.clock_heard = ClockHeard(answer["clock"], wall_ms())
+        return answer
 
     def _answer(self, method: str, path: str, **how: Any) -> httpx.Response:
         began_s, outcome = time.perf_counter(), "api_away"

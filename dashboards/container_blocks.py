@@ -52,8 +52,8 @@ def owner_of(group: Mapping[str, Any]) -> str:
 
 def explained(places: Sequence[Mapping[str, Any]], counted: str) -> str:
     """Return what a block is, under the legend; `counted`: how many boxes one stands for, in words."""
-    is_told = all(group["owner_told"] for place in places for group in place["groups"])
-    of, whose = (" of one customer", "") if is_told else ("", " Your account does not show the owners.")
+    owners_shown = all(group["owner_told"] for place in places for group in place["groups"])
+    of, whose = (" of one customer", "") if owners_shown else ("", " Your account does not show the owners.")
     return f"One block is up to {counted}{of}: above a ship aboard, below a port on its quay.{whose}"
 
 

@@ -115,10 +115,10 @@ def alerts_tile(counts: Answer, at_ms: int | None, now_at_ms: int) -> Tile:
 
 def spark_tile(status: Answer) -> Tile:
     """Return the tile with the age of Spark's results: histories, states, hours and customers' streams."""
-    told = status["spark"]
+    spark = status["spark"]
     tone = "alert" if still_since(status) else "plain"
-    wall = f"updated {texts.ago(told['wall_age_ms'])} (real time)" if told["wall_age_ms"] is not None else "not started"
-    return Tile("Analytics updated", texts.ago(told["age_ms"]) if told["at_ms"] else "none yet", wall, tone)
+    wall = f"updated {texts.ago(spark['wall_age_ms'])} (real time)" if spark["wall_age_ms"] is not None else "not started"
+    return Tile("Analytics updated", texts.ago(spark["age_ms"]) if spark["at_ms"] else "none yet", wall, tone)
 
 
 def as_of_tile(answer: Answer) -> Tile:
@@ -137,13 +137,13 @@ def starting(status: Answer) -> str | None:
 def still_since(status: Answer, alerts_come: bool = True) -> str | None:
     """Return the sentence for when Spark stands still: since when, by fleet and by wall; None while it goes on, or has not begun.
     `alerts_come`: whether the viewer's alerts come without Spark; a customer's do not."""
-    told = status["spark"]
-    if told["wall_age_ms"] is None or told["at_ms"] is None:
+    spark = status["spark"]
+    if spark["wall_age_ms"] is None or spark["at_ms"] is None:
         return None
-    since = f"since {texts.moment(told['at_ms'])} (fleet)"
-    if told["wall_age_ms"] >= STILL_WALL_MS:
-        since += f", {texts.span(told['wall_age_ms'])} (real time)"
-    elif told["well"]:
+    since = f"since {texts.moment(spark['at_ms'])} (fleet)"
+    if spark["wall_age_ms"] >= STILL_WALL_MS:
+        since += f", {texts.span(spark['wall_age_ms'])} (real time)"
+    elif spark["well"]:
         return None
     still = f"Headquarters' analytics (Spark) stopped {since}."
     if alerts_come:
@@ -155,4 +155,4 @@ def lacks(status: Answer) -> list[str]:
     """Return sentences on what the pages lack, such as records that were dropped before they were read. While Spark stands still,
     `still_since` gives the reason, and this gives only what the projector lacks."""
     makers = (PROJECTOR,) if still_since(status) else (PROJECTOR, ANALYTICS)
-    return [trouble for told in status["processes"] if told["process"] in makers for trouble in told["troubles"]]
+    return [trouble for process in status["processes"] if process["process"] in makers for trouble in process["troubles"]]

@@ -57,21 +57,21 @@ def deck(layers: Sequence[pdk.Layer], camera: Mapping[str, float], flight: int =
     )
 
 
-def fleet_layers(told: Row, now_at_ms: int, beat: int, search: Row | None = None) -> list[pdk.Layer]:
+def fleet_layers(fleet: Row, now_at_ms: int, beat: int, search: Row | None = None) -> list[pdk.Layer]:
     """Return all layers of the fleet map from an answer of `/api/map`. `beat`: counts the refreshes; open alerts swell and fade with it.
     `search`: an answer of `/api/incidents/{id}/search-area`, if there is one to show."""
-    names = {ship["imo"]: ship["name"] for ship in told["ships"]} | {port["locode"]: port["name"] for port in told["ports"]}
-    counted = texts.as_of(told["as_of_at_ms"], now_at_ms)
-    ships = ship_rows(told["ships"], told["places"], now_at_ms, counted, told["ports"])
-    ports = port_rows(told["ports"], told["places"], counted)
-    lost = lost_rows(told["lost"], now_at_ms)
-    alarmed = alert_rows(told, names, now_at_ms)
+    names = {ship["imo"]: ship["name"] for ship in fleet["ships"]} | {port["locode"]: port["name"] for port in fleet["ports"]}
+    counted = texts.as_of(fleet["as_of_at_ms"], now_at_ms)
+    ships = ship_rows(fleet["ships"], fleet["places"], now_at_ms, counted, fleet["ports"])
+    ports = port_rows(fleet["ports"], fleet["places"], counted)
+    lost = lost_rows(fleet["lost"], now_at_ms)
+    alarmed = alert_rows(fleet, names, now_at_ms)
     return [
         *([_search(search_rows(search, now_at_ms))] if search else []),
-        _tails(tail_rows(told["ships"])),
+        _tails(tail_rows(fleet["ships"])),
         _pulse(alarmed, beat),
         _ports(ports),
-        _blocks(block_rows(told["places"], ships, ports, counted)),
+        _blocks(block_rows(fleet["places"], ships, ports, counted)),
         _ships(ships),
         _labels("port-names", ports, [*theme.rgb(theme.MUTED), 255], "end"),
         _labels("ship-names", ships, [*theme.rgb(theme.TEXT), 255], "middle"),

@@ -118,27 +118,27 @@ def lost_rows(lost: Iterable[Row], now_at_ms: int) -> list[Drawn]:
     return drawn
 
 
-def search_rows(found: Row, now_at_ms: int) -> list[Drawn]:
+def search_rows(search: Row, now_at_ms: int) -> list[Drawn]:
     """Return where to search when the drift ends, from an answer of `/api/incidents/{id}/search-area`: a row a polygon, the larger
     first."""
-    weather = found["weather"]
+    weather = search["weather"]
     by = f"as the ship reported {texts.age(weather['at_ms'], now_at_ms)}" if weather["basis"] == "SHIP" else "as given"
     blown = f"wind {weather['wind_speed_ms']:.0f} m/s from {weather['wind_from_deg']:.0f}°, {by}"
     drawn = []
-    for feature in found["area"]["features"]:
-        told, shape = feature["properties"], feature["geometry"]
-        if told["what"] != "hull" or told["hours"] != found["hours"]:
+    for feature in search["area"]["features"]:
+        properties, shape = feature["properties"], feature["geometry"]
+        if properties["what"] != "hull" or properties["hours"] != search["hours"]:
             continue
         facts = (
-            f"{told['share']:.0%} within {texts.number(round(told['area_nm2']))} nm² after {told['hours']} h",
+            f"{properties['share']:.0%} within {texts.number(round(properties['area_nm2']))} nm² after {properties['hours']} h",
             blown,
             "Not for navigation",
         )
         rings = [shape["coordinates"]] if shape["type"] == "Polygon" else shape["coordinates"]
-        tone = theme.rgb(theme.DUCK if told["class"] == "container_20ft" else theme.ACCENT)
+        tone = theme.rgb(theme.DUCK if properties["class"] == "container_20ft" else theme.ACCENT)
         drawn += [
-            {"title": f"Search area: {told['told']}", "told": "\n".join(facts), "ring": part[0], "share": told["share"]}
-            | {"fill": [*tone, 26 if told["share"] > 0.5 else 60], "line": [*tone, 170]}
+            {"title": f"Search area: {properties['told']}", "told": "\n".join(facts), "ring": part[0], "share": properties["share"]}
+            | {"fill": [*tone, 26 if properties["share"] > 0.5 else 60], "line": [*tone, 170]}
             for part in rings
         ]
     return sorted(drawn, key=lambda row: -row["share"])
@@ -164,19 +164,19 @@ def fan_out(drawn: Sequence[Drawn]) -> list[Drawn]:
     return placed
 
 
-def alert_rows(told: Row, names: Mapping[str, str], now_at_ms: int) -> list[Drawn]:
+def alert_rows(fleet: Row, names: Mapping[str, str], now_at_ms: int) -> list[Drawn]:
     """Return one mark for every spot with open alerts. The spot is where the gravest says it happened, else its ship's place, else the
     place that received its box."""
-    where = {("ship", ship["imo"]): ship["position"] for ship in told["ships"]}
-    where |= {("quay", port["locode"]): port for port in told["ports"]}
+    where = {("ship", ship["imo"]): ship["position"] for ship in fleet["ships"]}
+    where |= {("quay", port["locode"]): port for port in fleet["ports"]}
     clusters: list[tuple[list[float], list[Row]]] = []
-    for alert in sorted(told["alerts"], key=lambda one: (SEVERITIES.index(one["severity"]), -one["raised_at_ms"])):
+    for alert in sorted(fleet["alerts"], key=lambda alert: (SEVERITIES.index(alert["severity"]), -alert["raised_at_ms"])):
         place = alert["place"] or {"kind": "ship", "id": alert["ship"]}
         at = alert["position"] or where.get(("ship", alert["ship"])) or where.get((place["kind"], place["id"]))
         if not at:
             continue
         spot = [wrapped(at["longitude_deg"]), at["latitude_deg"]]
-        near = next((raised for known, raised in clusters if _near(known, spot)), None)
+        near = next((raised for cluster_spot, raised in clusters if _near(cluster_spot, spot)), None)
         if near is None:
             clusters.append((spot, [alert]))
         else:
@@ -197,15 +197,15 @@ def _near(one: Sequence[float], other: Sequence[float]) -> bool:
     return all(abs(a - b) < BERTH_DEG for a, b in zip(one, other, strict=True))
 
 
-def spot_of(box: Row, told: Row, lost: Mapping[str, Row]) -> dict[str, Any] | None:
+def spot_of(box: Row, fleet: Row, lost: Mapping[str, Row]) -> dict[str, Any] | None:
     """Return where one container (of `/api/containers/{number}`) is: where it fell, its ship's or port's place, or its own last position.
 
     `{"longitude_deg", "latitude_deg", "at_ms"}`; `at_ms`: when it fell, the time of the ship's or its own position, or when the quay last
     heard it (UTC ms).
     """
     heard = {"at_ms": box["at_ms"]}
-    places = {("ship", ship["imo"]): ship["position"] for ship in told["ships"]} | {
-        ("quay", port["locode"]): port | heard for port in told["ports"]
+    places = {("ship", ship["imo"]): ship["position"] for ship in fleet["ships"]} | {
+        ("quay", port["locode"]): port | heard for port in fleet["ports"]
     }
     at = (lost.get(box["number"]) or {}).get("position")
     if at is None and box["place"] and not box["ended"]:

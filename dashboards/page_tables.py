@@ -98,8 +98,8 @@ def names_of(fleet: Row, *answers: Row) -> dict[str, str]:
 
 def signal(container: Row, name: str) -> Any:
     """Return the last value of one signal of a container, or None."""
-    told = container["signals"].get(name)
-    return told["value"] if told else None
+    reading = container["signals"].get(name)
+    return reading["value"] if reading else None
 
 
 def control_air(container: Row) -> tuple[str, Any]:
@@ -116,14 +116,14 @@ def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
     if loss and not loss["unconfirmed"]:
         return texts.status(loss["status"])
     reported = container["place"] or container["at_ms"] is not None or container["digest"]
-    told = texts.place(container["place"], names) if reported else "Never reported"
+    place = texts.place(container["place"], names) if reported else "Never reported"
     if container["ended"]:
-        told = f"{told}, when the booking ended"
+        place = f"{place}, when the booking ended"
     elif container["standing"] == "delivered":
-        told = "Delivered"
+        place = "Delivered"
     elif container["place_basis"] == "papers":
-        told = f"{told}, by the papers"
-    return f"{told} (loss not confirmed)" if loss else told
+        place = f"{place}, by the papers"
+    return f"{place} (loss not confirmed)" if loss else place
 
 
 def call_when(call: Row, now_at_ms: int) -> str:
@@ -262,16 +262,16 @@ def notice_rows(notice: Row) -> list[Texts]:
 def link_rows(processes: Iterable[Row]) -> list[Texts]:
     """Return rows of LINKS from what the nodes' processes measure of their sessions (gauges `link.<peer>.<class>.<what>`)."""
     rows = []
-    for told in processes:
+    for process in processes:
         links: dict[tuple[str, str], dict[str, float]] = {}
-        for name, value in told["gauges"].items():
+        for name, value in process["gauges"].items():
             if name.startswith("link.") and name.count(".") >= 3:
                 peer, link, what = name.removeprefix("link.").rsplit(".", 2)
                 links.setdefault((peer, link), {})[what] = value
         for (peer, link), measured in sorted(links.items()):
             rows.append(
                 {
-                    "node": told["node"],
+                    "node": process["node"],
                     "peer": peer,
                     "class": link,
                     "rtt": texts.measured(measured.get("rtt_ms"), "ms", 0),
@@ -280,13 +280,13 @@ def link_rows(processes: Iterable[Row]) -> list[Texts]:
                     else texts.NOTHING,
                     "sent": texts.size(measured.get("sent_bytes")),
                     "received": texts.size(measured.get("received_bytes")),
-                    "age": texts.ago(told["wall_age_ms"]),
+                    "age": texts.ago(process["wall_age_ms"]),
                 }
             )
     return rows
 
 
-def waiting_rows(told: Iterable[Row], now_at_ms: int) -> list[Texts]:
+def waiting_rows(ships: Iterable[Row], now_at_ms: int) -> list[Texts]:
     """Return rows of WAITING: per ship and stream what the ship last reported as waiting on board; one row of nothing for a ship with
     nothing."""
     return [
@@ -297,7 +297,7 @@ def waiting_rows(told: Iterable[Row], now_at_ms: int) -> list[Texts]:
             "since": texts.age(backlog["since_at_ms"], now_at_ms) if backlog["records"] else texts.NOTHING,
             "age": texts.ago(ship["wall_age_ms"]),
         }
-        for ship in told
+        for ship in ships
         for stream, backlog in sorted(ship["streams"].items()) or [(texts.NOTHING, {"records": 0})]
     ]
 
@@ -305,15 +305,15 @@ def waiting_rows(told: Iterable[Row], now_at_ms: int) -> list[Texts]:
 def process_rows(processes: Iterable[Row]) -> list[Texts]:
     """Return rows of PROCESSES: ages by the wall's clock, and in the fleet's time."""
     rows = []
-    for told in processes:
-        stale = told["wall_age_ms"] is None or told["wall_age_ms"] > STALE_WALL_MS
-        counts = sorted(told["counts"].items(), key=lambda item: (-item[1], item[0]))[:4]
+    for process in processes:
+        stale = process["wall_age_ms"] is None or process["wall_age_ms"] > STALE_WALL_MS
+        counts = sorted(process["counts"].items(), key=lambda item: (-item[1], item[0]))[:4]
         rows.append(
             {
-                "node": told["node"],
-                "process": told["process"],
-                "word": markup.pill(texts.ago(told["wall_age_ms"]), "warning" if stale else "good"),
-                "fleet": texts.ago(told["age_ms"]),
+                "node": process["node"],
+                "process": process["process"],
+                "word": markup.pill(texts.ago(process["wall_age_ms"]), "warning" if stale else "good"),
+                "fleet": texts.ago(process["age_ms"]),
                 "counts": " · ".join(f"{texts.number(count)} {name.replace('_', ' ')}" for name, count in counts) or texts.NOTHING,
             }
         )
@@ -322,16 +322,16 @@ def process_rows(processes: Iterable[Row]) -> list[Texts]:
 
 def troubles(processes: Iterable[Row]) -> list[tuple[str, str]]:
     """Return what is wrong although the processes work, as each last reported: where, and a sentence."""
-    return [(f"{told['process']} at {told['node']}", trouble) for told in processes for trouble in told["troubles"]]
+    return [(f"{process['process']} at {process['node']}", trouble) for process in processes for trouble in process["troubles"]]
 
 
 def stream_rows(streams: Sequence[Row], now_at_ms: int) -> list[Texts]:
     """Return rows of STREAMS, the largest first."""
     return [
         {
-            "stream": told["stream"],
-            "records": texts.number(told["records"]),
-            "newest": texts.age(told["received_at_ms"], now_at_ms),
+            "stream": stream["stream"],
+            "records": texts.number(stream["records"]),
+            "newest": texts.age(stream["received_at_ms"], now_at_ms),
         }
-        for told in sorted(streams, key=lambda one: (-one["records"], one["stream"]))
+        for stream in sorted(streams, key=lambda stream: (-stream["records"], stream["stream"]))
     ]

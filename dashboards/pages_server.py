@@ -96,7 +96,7 @@ def _healthz(_: Request) -> JSONResponse:
     return JSONResponse({"process": PROCESS, "ready": True, "at_ms": time.time_ns() // 1_000_000})
 
 
-def _broke(teller: TelemetryClient, problem: Exception) -> None:
+def _broke(telemetry: TelemetryClient, problem: Exception) -> None:
     """Report that a page could not be drawn: the viewer gets a plain sentence from Streamlit, `exceptions` the end of the traceback."""
     where = "".join(traceback.format_exception(problem))
-    teller.report(f"a page broke: {type(problem).__name__}: {problem}", where[-4_000:], "the viewer was notified")
+    telemetry.report(f"a page broke: {type(problem).__name__}: {problem}", where[-4_000:], "the viewer was notified")

@@ -28,18 +28,18 @@ def port_of(chapter: Answer, ports: Iterable[Answer]) -> Answer | None:
     return next((port for port in ports if port["name"] in chapter["title"]), None)
 
 
-def looks(chapter: Answer, told: Answer, incidents: Sequence[Answer]) -> list[CameraView]:
-    """Return where to look for this chapter: its incident, its port, and the ships its text names. `told`: an answer of `/api/map`."""
-    found = []
+def looks(chapter: Answer, fleet: Answer, incidents: Sequence[Answer]) -> list[CameraView]:
+    """Return where to look for this chapter: its incident, its port, and the ships its text names. `fleet`: an answer of `/api/map`."""
+    views = []
     if incident := incident_of(chapter, incidents):
         where = incident["position"]
-        found.append(CameraView("Where they fell", where["longitude_deg"], where["latitude_deg"], INCIDENT_ZOOM))
-    if port := port_of(chapter, told["ports"]):
-        found.append(CameraView(port["name"], port["longitude_deg"], port["latitude_deg"], PORT_ZOOM))
-    for ship in told["ships"]:
+        views.append(CameraView("Where they fell", where["longitude_deg"], where["latitude_deg"], INCIDENT_ZOOM))
+    if port := port_of(chapter, fleet["ports"]):
+        views.append(CameraView(port["name"], port["longitude_deg"], port["latitude_deg"], PORT_ZOOM))
+    for ship in fleet["ships"]:
         if ship["position"] and ship["name"] and ship["name"] in chapter["text"]:
-            found.append(CameraView(ship["name"], ship["position"]["longitude_deg"], ship["position"]["latitude_deg"], PORT_ZOOM))
-    return found
+            views.append(CameraView(ship["name"], ship["position"]["longitude_deg"], ship["position"]["latitude_deg"], PORT_ZOOM))
+    return views
 
 
 def incident_of(chapter: Answer, incidents: Sequence[Answer]) -> Answer | None:

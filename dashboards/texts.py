@@ -252,18 +252,18 @@ def likelihood(posterior: float | None) -> str:
 def weight(value: float) -> str:
     """Return a log10 likelihood ratio as what it says: `1,000 times likelier if lost`, `against: 10,000 times`."""
     times = 10 ** abs(value)
-    told = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
+    factor = f"{times:,.0f}" if times >= 10 else f"{times:.1f}"
     if value == 0:
         return "opens the case"
-    return f"{told}× for a loss" if value > 0 else f"{told}× against a loss"
+    return f"{factor}× for a loss" if value > 0 else f"{factor}× against a loss"
 
 
 def slot(text: str | None) -> str:
     """Return a slot `BBBRRTT` in words: `bay 074, row 02, tier 82, on deck`."""
     if not text:
         return NOTHING
-    told = slot_text(text)
-    return told if told == text else f"{told}, {'on deck' if int(text[5:]) >= LOWEST_DECK_TIER else 'in the hold'}"
+    words = slot_text(text)
+    return words if words == text else f"{words}, {'on deck' if int(text[5:]) >= LOWEST_DECK_TIER else 'in the hold'}"
 
 
 def severity(code: str) -> str:

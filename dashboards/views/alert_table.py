@@ -27,31 +27,31 @@ def alert_table(fleet: Answer, key: str) -> None:
     Raises Trouble."""
     asked = _filters(fleet, key)
     page = paging(key, asked)
-    found = tab_session.ask("/alerts", count=True, limit=LISTED_MAX, cursor=page.cursor, **asked)
-    counts, items, now_at_ms = found["counts"], found["items"], tab_session.latest_now_ms(fleet, found)
+    answer = tab_session.ask("/alerts", count=True, limit=LISTED_MAX, cursor=page.cursor, **asked)
+    counts, items, now_at_ms = answer["counts"], answer["items"], tab_session.latest_now_ms(fleet, answer)
     bar = st.container(horizontal=True, vertical_alignment="bottom", key=f"{key}-bar")
     stage, order = f"{key}-state", f"{key}-order"
     bar.segmented_control(
-        "State", list(alert_rows.STAGES), format_func=lambda one: alert_rows.counted(one, counts), key=stage, label_visibility="collapsed"
+        "State", list(alert_rows.STAGES), format_func=lambda name: alert_rows.counted(name, counts), key=stage, label_visibility="collapsed"
     )
     bar.selectbox(
-        "Order", list(alert_rows.SORTS), format_func=lambda one: alert_rows.SORTS[one], key=order, width=190, label_visibility="collapsed"
+        "Order", list(alert_rows.SORTS), format_func=lambda name: alert_rows.SORTS[name], key=order, width=190, label_visibility="collapsed"
     )
-    page.turn(bar, found["next"])
+    page.turn(bar, answer["next"])
     file, icon = tab_session.file("/alerts.csv", **asked), ":material/download:"
     bar.download_button("Save all as CSV", file, "alerts.csv", "text/csv", key=f"{key}-file", icon=icon, on_click="ignore")
-    shown = alert_rows.shown(len(items), LISTED_MAX * page.number, found["rows"])
-    st.html(markup.paragraph(f"{shown} · {parts.as_of(found)}", muted=True))
+    shown = alert_rows.shown(len(items), LISTED_MAX * page.number, answer["rows"])
+    st.html(markup.paragraph(f"{shown} · {parts.as_of(answer)}", muted=True))
     if not items:
         st.html(markup.paragraph("No alert.", muted=True))
         return
-    names = page_tables.names_of(fleet, found)
-    table, beside = st.columns([2.2, 1], gap="medium")
+    names = page_tables.names_of(fleet, answer)
+    table, details = st.columns([2.2, 1], gap="medium")
     with table:
         rows = alert_rows.alert_rows(items, names, now_at_ms)
         ids = [item["alert_id"] for item in items]
         chosen = parts.choosable_many(alert_rows.columns_of(items), rows, ids, f"{key}-table")
-    with beside:
+    with details:
         _details([item for item in items if item["alert_id"] in chosen], names, now_at_ms, key)
 
 
@@ -113,9 +113,9 @@ def _detail(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str) -
         place = names.get(alert["ship"] or "", "")
         figure = alert_rows.figure(alert)
         facts = (about, place, alert_rows.raised(alert, now_at_ms), figure, alert["detail"] or "", *alert_rows.sentences(alert, now_at_ms))
-        told = "<br>".join(markup.escape(fact) for fact in facts if fact)
+        text = "<br>".join(markup.escape(fact) for fact in facts if fact)
         head = f"<b>{markup.escape(alert['title'])}</b> {page_tables.state_pill(alert)}"
-        st.html(f'{head}<p class="lf-note">{told}</p>{page_tables.unconfirmed_note(alert, names)}')
+        st.html(f'{head}<p class="lf-note">{text}</p>{page_tables.unconfirmed_note(alert, names)}')
         if alert["evidence"]:
             with st.expander("Evidence", icon=":material/fact_check:"):
                 st.html(markup.table(page_tables.EVIDENCE, page_tables.evidence_rows(alert), ""))

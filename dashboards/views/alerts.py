@@ -25,7 +25,7 @@ def show() -> None:
 
 
 def _live() -> None:
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         fleet, incidents = tab_session.ask("/fleet"), tab_session.ask_all("/incidents")
         parts.heading("Alerts", "an incident and its containers' alerts count once")
         alert_table(fleet, "desk")

@@ -45,7 +45,7 @@ def show(number: str) -> None:
 
 
 def _live(number: str) -> None:
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         try:
             answer = tab_session.ask(address("containers", number))
         except NotThere as problem:
@@ -76,8 +76,8 @@ def _live(number: str) -> None:
             parts.alert_list(answer["alerts"], names, now, "container-alert")
 
 
-def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], now_at_ms: int) -> list[markup.Tile]:
-    box = told["container"]
+def _tiles(answer: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], now_at_ms: int) -> list[markup.Tile]:
+    box = answer["container"]
     air, value = page_tables.control_air(box)
     spoke = box["signals"].get(f"{air}_c")
     loss = lost.get(box["number"])
@@ -91,11 +91,11 @@ def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], n
         markup.Tile("Last heard", texts.ago(last["age_ms"]), _moment(last["at_ms"], digest), heard_tone),
         markup.Tile(f"{air.capitalize()} air", texts.measured(value, "°C"), texts.age(spoke["at_ms"] if spoke else None, now_at_ms)),
     ]
-    if told["booking"]:
-        booking = told["booking"]
+    if answer["booking"]:
+        booking = answer["booking"]
         way = f"{names.get(booking['from'], booking['from'])} → {names.get(booking['to'], booking['to'])}"
         tiles.append(markup.Tile("Booking", booking["reference"], f"{booking['cargo']} · {way}"))
-    alerts = len(told["alerts"])
+    alerts = len(answer["alerts"])
     tiles.append(markup.Tile("Open alerts", texts.number(alerts), "", "alert" if alerts else "good"))
     return tiles
 
@@ -164,9 +164,9 @@ def _chart_note(chart: Answer, *, zoomed: bool) -> str:
     return "; ".join(notes)
 
 
-def _papers(told: Answer, chart: Answer, names: Mapping[str, str]) -> None:
+def _papers(answer: Answer, chart: Answer, names: Mapping[str, str]) -> None:
     left, right = st.columns(2, gap="medium")
-    now = told["clock"]["now_at_ms"]
+    now = answer["clock"]["now_at_ms"]
     with left:
         parts.heading("Latest sensor readings", "each with its own age")
         columns = (
@@ -174,27 +174,27 @@ def _papers(told: Answer, chart: Answer, names: Mapping[str, str]) -> None:
             markup.MarkupColumn("value", "Value", right=True),
             markup.MarkupColumn("age", "Age", right=True),
         )
-        st.html(markup.table(columns, _signal_rows(told["container"], now), "No reading yet."))
+        st.html(markup.table(columns, _signal_rows(answer["container"], now), "No reading yet."))
     with right:
         parts.heading("Booking and data quality", "booking, custody, readings")
-        st.html(markup.facts(_facts(told, names) | container_history.completeness(chart)))
+        st.html(markup.facts(_facts(answer, names) | container_history.completeness(chart)))
 
 
 def _signal_rows(box: Answer, now_at_ms: int) -> list[dict[str, str]]:
     rows = []
     for name, (what, unit, places) in SIGNALS.items():
-        if told := box["signals"].get(name):
-            value = texts.measured(told["value"], unit, places)
-            rows.append({"what": what, "value": value, "age": texts.age(told["at_ms"], now_at_ms)})
+        if reading := box["signals"].get(name):
+            value = texts.measured(reading["value"], unit, places)
+            rows.append({"what": what, "value": value, "age": texts.age(reading["at_ms"], now_at_ms)})
     for name, (what, yes, no) in SWITCHES.items():
-        if told := box["signals"].get(name):
-            rows.append({"what": what, "value": yes if told["value"] else no, "age": texts.age(told["at_ms"], now_at_ms)})
+        if reading := box["signals"].get(name):
+            rows.append({"what": what, "value": yes if reading["value"] else no, "age": texts.age(reading["at_ms"], now_at_ms)})
     return rows
 
 
-def _facts(told: Answer, names: Mapping[str, str]) -> dict[str, str]:
+def _facts(answer: Answer, names: Mapping[str, str]) -> dict[str, str]:
     facts: dict[str, str] = {}
-    if booking := told["booking"]:
+    if booking := answer["booking"]:
         consignee = names.get(f"customer/{booking['consignee']}") or booking["consignee"] or texts.NOTHING
         facts |= {"Booking": booking["reference"], "Cargo": booking["cargo"], "Consignee": consignee}
         if booking["un_number"]:
@@ -202,13 +202,13 @@ def _facts(told: Answer, names: Mapping[str, str]) -> dict[str, str]:
         for span in booking["containers"]:
             facts["Packed"] = f"{texts.stamp(span['from_at_ms'])} UTC"
             facts["Unpacked"] = f"{texts.stamp(span['until_at_ms'])} UTC" if span["until_at_ms"] else "not yet planned"
-    if custody := told["custody"]:
+    if custody := answer["custody"]:
         facts["Custody by documents"] = f"{texts.custody(custody['at'], names)}, since {texts.stamp(custody['since_at_ms'])} UTC"
     return facts
 
 
-def _where_map(told: Answer, chart: Answer, fleet: Answer, overboard: Mapping[str, Answer], now_at_ms: int) -> None:
-    box, own = told["container"], container_history.track(chart)
+def _where_map(answer: Answer, chart: Answer, fleet: Answer, overboard: Mapping[str, Answer], now_at_ms: int) -> None:
+    box, own = answer["container"], container_history.track(chart)
     spot = map_marks.spot_of(box, fleet, overboard)
     parts.heading("Track", texts.counted(chart["track"]["measured"], "position"))
     point = [spot["longitude_deg"], spot["latitude_deg"]] if spot else None

@@ -25,7 +25,7 @@ def show() -> None:
     wanted = by_number.text_input("Container number", placeholder="for example BBLU 100 008 8", key="wanted-number")
     booking = by_booking.text_input("Booking", placeholder="for example BB7310148", key="wanted-booking")
     place = _place(by_place)
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         if wanted.strip() and not booking.strip():
             _open_or_help(wanted.strip())
     st.fragment(_listed, run_every=tab_session.settings().refresh_s * LIST_REFRESH_FACTOR)(wanted.strip(), booking.strip(), place)
@@ -70,7 +70,7 @@ def _is_there(number: str) -> bool:
 def _place(column: DeltaGenerator) -> str | None:
     """Return the place the viewer chose, as the API names it."""
     places: dict[str, str] = {}
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         fleet = tab_session.ask("/fleet")
         places = {f"ship/{ship['imo']}": f"Aboard {ship['name'] or ship['imo']}" for ship in fleet["ships"]}
         places |= {f"quay/{port['locode']}": f"On the quay in {port['name']}" for port in fleet["ports"]}
@@ -80,5 +80,5 @@ def _place(column: DeltaGenerator) -> str | None:
 
 
 def _listed(wanted: str, booking: str, place: str | None) -> None:
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         container_list(tab_session.ask("/map"), "containers-found", q=wanted, booking=booking, place=place)

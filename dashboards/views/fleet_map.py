@@ -26,7 +26,7 @@ def show() -> None:
 
 def _live() -> None:
     st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         view, incidents = tab_session.ask("/map"), tab_session.ask("/incidents")["items"]
         story = tab_session.ask("/story")
         has_side = bool(story["items"]) or tab_session.logged_in().moves(story["clock"])
@@ -117,8 +117,8 @@ def _chapter(chapter: Answer, fleet: Answer, incidents: Sequence[Answer], now_at
     body += f"<ul class='lf-list'>{''.join(f'<li>{escape(fact)}</li>' for fact in facts)}</ul>" if facts else ""
     body += f'<p><span class="lf-muted">Where to look.</span> {escape(chapter["look"])}</p>'
     tone = "alert" if story_chapters.incident_of(chapter, incidents) else "accent"
-    told_at = texts.age(chapter["at_ms"], now_at_ms)
-    st.html(markup.card(f"{chapter['chapter']} · {chapter['title']}", body, tone, told_at))
+    age = texts.age(chapter["at_ms"], now_at_ms)
+    st.html(markup.card(f"{chapter['chapter']} · {chapter['title']}", body, tone, age))
     with st.container(horizontal=True, gap="small"):
         for look in story_chapters.looks(chapter, fleet, incidents):
             where = (look.longitude, look.latitude, look.zoom)

@@ -72,16 +72,16 @@ def _head(who: PageViewer) -> None:
 
 
 def _strip() -> None:
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         try:
             fleet, status = tab_session.ask("/fleet"), tab_session.ask("/status")
         except Trouble:
             st.html(markup.strip([tab_session.clock_tile()]))
             raise
-        _told(tab_session.logged_in(), fleet, status)
+        _draw_strip(tab_session.logged_in(), fleet, status)
 
 
-def _told(who: PageViewer, fleet: Answer, status: Answer) -> None:
+def _draw_strip(who: PageViewer, fleet: Answer, status: Answer) -> None:
     tiles = headline.fleet_tiles(fleet, status) if who.sees_fleet else headline.own_tiles(fleet)
     if tab_session.is_kept():
         st.html(markup.live(markup.strip([tab_session.clock_tile()])))

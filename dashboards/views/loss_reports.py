@@ -44,11 +44,11 @@ def show_sightings(answer: Answer, names: Mapping[str, str]) -> None:
                 _report(report, now)
 
 
-def _own_draft(incident_id: str, told: Sequence[Answer]) -> None:
+def _own_draft(incident_id: str, reports: Sequence[Answer]) -> None:
     """Draw the way to a draft of headquarters' own, when the ship's did not come or there is news; and to the FINAL once something was
     sent."""
-    offered = {"draft": "Draft an update here" if told else "Draft one here, in the company's name"}
-    if any(report["state"] == "sent" for report in told) and told[-1]["kind"] != "FINAL":
+    offered = {"draft": "Draft an update here" if reports else "Draft one here, in the company's name"}
+    if any(report["state"] == "sent" for report in reports) and reports[-1]["kind"] != "FINAL":
         offered["final"] = "Draft the FINAL here"
     with st.container(horizontal=True, gap="small"):
         for what, label in offered.items():

@@ -70,8 +70,8 @@ def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str
     text, button = st.columns([6.2, 1], vertical_alignment="center")
     place = names.get(alert["ship"] or "", "")
     about = "" if "." in alert["topic"] else f'<span class="lf-mono">{markup.escape(alert["topic"])}</span> · '
-    told = (place, alert_rows.raised(alert, now_at_ms), alert["detail"], *alert_rows.sentences(alert, now_at_ms))
-    facts = " · ".join(filter(None, told))
+    details = (place, alert_rows.raised(alert, now_at_ms), alert["detail"], *alert_rows.sentences(alert, now_at_ms))
+    facts = " · ".join(filter(None, details))
     tone = theme.SEVERITY_TONES.get(alert["severity"], "warning") if alert["stage"] == "open" else "muted"
     title = f"{markup.pill(texts.severity(alert['severity']), tone)} {page_tables.state_pill(alert)} <b>{markup.escape(alert['title'])}</b>"
     with text:

@@ -32,7 +32,7 @@ def show() -> None:
 
 def _map() -> None:
     st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         fleet = tab_session.ask("/map")
         camera = st.session_state.get(_CAMERA) or map_layers.camera_over(fleet["bounds"], MAP_WIDTH_PX, MAP_HEIGHT_PX)
         st.session_state[_CAMERA] = camera
@@ -42,33 +42,33 @@ def _map() -> None:
 
 
 def _alerts() -> None:
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         parts.heading("Alerts", "about your boxes")
         alert_table(tab_session.ask("/fleet"), "portal-alerts")
 
 
 def _bookings() -> None:
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         _notices()
         papers = tab_session.ask_all("/bookings")
         bookings = papers["items"]
         boxes = tab_session.ask_all("/containers")
-        told = tab_session.ask("/map")
+        fleet = tab_session.ask("/map")
         parts.heading("Bookings", f"{texts.counted(len(bookings), 'booking')} · {parts.as_of(boxes)}")
         if bookings:
-            parts.typed_table(BOOKINGS, booking_rows(bookings, boxes["items"], page_tables.names_of(told, papers)), key="portal-bookings")
+            parts.typed_table(BOOKINGS, booking_rows(bookings, boxes["items"], page_tables.names_of(fleet, papers)), key="portal-bookings")
         else:
             st.html(markup.paragraph("No booking yet.", muted=True))
         parts.heading("Containers", "all of yours, or those of one booking")
         references = [booking["reference"] for booking in bookings]
         chosen = st.selectbox("Booking", [ALL_BOOKINGS, *references], key="portal-booking", label_visibility="collapsed")
-        container_list(told, "portal-boxes", booking=None if chosen == ALL_BOOKINGS else chosen)
+        container_list(fleet, "portal-boxes", booking=None if chosen == ALL_BOOKINGS else chosen)
 
 
 def _notices() -> None:
     """Show what the carrier reports to this owner on its boxes in loss reports, from when its policy lets owners know."""
-    told = tab_session.ask("/notices")
-    for notice in told["items"]:
+    notices = tab_session.ask("/notices")
+    for notice in notices["items"]:
         with st.container(border=True, key=f"notice-{notice['notice_id']}"):
             ship = f"{notice['ship_name'] or 'Ship'} (IMO {notice['ship']})"
             parts.heading("Notice of loss", f"{ship} · {texts.counted(len(notice['boxes']), 'container')} of yours")
@@ -77,8 +77,8 @@ def _notices() -> None:
                 st.html(markup.paragraph(DOUBTED.capitalize(), muted=True))
             file = f"notice-{notice['notice_id'][:8]}.txt"
             key = f"save-{notice['notice_id']}"
-            made = tab_session.file(address("notices", notice["notice_id"], "file"))
-            st.download_button("Save the notice", made, file, "text/plain", key=key, icon=":material/download:", on_click="ignore")
+            download = tab_session.file(address("notices", notice["notice_id"], "file"))
+            st.download_button("Save the notice", download, file, "text/plain", key=key, icon=":material/download:", on_click="ignore")
 
 
 BOOKINGS = {

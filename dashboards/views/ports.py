@@ -38,7 +38,7 @@ def show() -> None:
 
 
 def _live() -> None:
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         fleet = tab_session.ask("/fleet")
         names = page_tables.names_of(fleet)
         locodes = [port["locode"] for port in fleet["ports"]]
@@ -49,55 +49,55 @@ def _live() -> None:
         chosen = st.segmented_control(
             "Port", locodes, default=default, format_func=lambda locode: names[locode], key="port", label_visibility="collapsed"
         )
-        told = tab_session.ask(address("ports", chosen or default))
-        _port(told, names)
+        answer = tab_session.ask(address("ports", chosen or default))
+        _port(answer, names)
 
 
-def _port(told: Answer, names: Mapping[str, str]) -> None:
-    now = told["clock"]["now_at_ms"]
-    st.html(markup.strip(_tiles(told)))
+def _port(answer: Answer, names: Mapping[str, str]) -> None:
+    now = answer["clock"]["now_at_ms"]
+    st.html(markup.strip(_tiles(answer)))
     left, right = st.columns([1, 1.25], gap="medium")
     with left:
         parts.heading("Due in", "by the load list of the last port each ship has sailed from")
         st.html(
             markup.table(
-                page_tables.DUE_IN, page_tables.due_in_rows(told["due_in"], names, now), "No ship is under way with boxes for this port."
+                page_tables.DUE_IN, page_tables.due_in_rows(answer["due_in"], names, now), "No ship is under way with boxes for this port."
             )
         )
-        if told["in_port"]:
+        if answer["in_port"]:
             parts.heading("In port", "as each ship reported; boxes by the load list of its last port")
-            st.html(markup.table(page_tables.IN_PORT, page_tables.due_in_rows(told["in_port"], names, now), ""))
-        for due in (*told["due_in"], *told["in_port"]):
+            st.html(markup.table(page_tables.IN_PORT, page_tables.due_in_rows(answer["in_port"], names, now), ""))
+        for due in (*answer["due_in"], *answer["in_port"]):
             _numbers(f"Aboard {names.get(due['ship'], due['ship'])} for here", due["boxes"])
-        if told["lost"]["count"]:
-            _numbers("Lost on the way here", told["lost"])
-        for due in told["unknown_pod"]:
+        if answer["lost"]["count"]:
+            _numbers("Lost on the way here", answer["lost"])
+        for due in answer["unknown_pod"]:
             _numbers(f"Aboard {names.get(due['ship'], due['ship'])}, port of discharge unknown", due["boxes"])
-        parts.heading("On the quay", f"by their own sensors · {parts.as_of(told)}")
-        _numbers("On the quay now", told["on_quay"])
+        parts.heading("On the quay", f"by their own sensors · {parts.as_of(answer)}")
+        _numbers("On the quay now", answer["on_quay"])
     with right:
         parts.heading("Calls", "planned vs confirmed, newest first")
-        for call in told["calls"]:
+        for call in answer["calls"]:
             _call(call, names, now)
-        if not told["calls"]:
+        if not answer["calls"]:
             st.html(markup.paragraph("No call has a load list yet.", muted=True))
 
 
-def _tiles(told: Answer) -> list[markup.Tile]:
-    last = next((call for call in told["calls"] if call["arrived_at_ms"] is not None), None)
-    port = told["port"]
-    due = sum(due["boxes"]["count"] for due in told["due_in"])
+def _tiles(answer: Answer) -> list[markup.Tile]:
+    last = next((call for call in answer["calls"] if call["arrived_at_ms"] is not None), None)
+    port = answer["port"]
+    due = sum(due["boxes"]["count"] for due in answer["due_in"])
     tiles = [
         markup.Tile(port["locode"], port["name"], texts.position(port)),
-        markup.Tile("Due in", texts.counted(due, "box", "boxes"), texts.counted(len(told["due_in"]), "ship")),
-        _quay_tile(told),
+        markup.Tile("Due in", texts.counted(due, "box", "boxes"), texts.counted(len(answer["due_in"]), "ship")),
+        _quay_tile(answer),
     ]
-    if told["in_port"]:
-        off = sum(ship["boxes"]["count"] for ship in told["in_port"])
-        ships = texts.counted(len(told["in_port"]), "ship")
+    if answer["in_port"]:
+        off = sum(ship["boxes"]["count"] for ship in answer["in_port"])
+        ships = texts.counted(len(answer["in_port"]), "ship")
         tiles.insert(2, markup.Tile("In port", ships, f"{texts.counted(off, 'box', 'boxes')} still to come off"))
-    if told["lost"]["count"]:
-        tiles.append(markup.Tile("Lost on the way", texts.counted(told["lost"]["count"], "box", "boxes"), "were for here", "alert"))
+    if answer["lost"]["count"]:
+        tiles.append(markup.Tile("Lost on the way", texts.counted(answer["lost"]["count"], "box", "boxes"), "were for here", "alert"))
     if last:
         left_behind, new = last["left_behind"]["count"], last["new_aboard"]["count"]
         none = "plain" if last["sailed_at_ms"] is None else "good"  # before the ship has reported the call, none is no good news
@@ -116,10 +116,10 @@ def _tiles(told: Answer) -> list[markup.Tile]:
     return tiles
 
 
-def _quay_tile(told: Answer) -> markup.Tile:
+def _quay_tile(answer: Answer) -> markup.Tile:
     """Return the tile with how many boxes stand on the quay, and how many of them are accounted for."""
-    muster, boxes = told["muster"], texts.counted(told["on_quay"]["count"], "box", "boxes")
-    notes = [f"{texts.number(muster['accounted'])} accounted for", *muster_rows.others(muster), parts.as_of(told)]
+    muster, boxes = answer["muster"], texts.counted(answer["on_quay"]["count"], "box", "boxes")
+    notes = [f"{texts.number(muster['accounted'])} accounted for", *muster_rows.others(muster), parts.as_of(answer)]
     return markup.Tile("On the quay", boxes, " · ".join(notes), muster_rows.tone(muster))
 
 
@@ -141,15 +141,15 @@ def _call(call: Answer, names: Mapping[str, str], now_at_ms: int) -> None:
 
 
 def _muster(muster: Answer, now_at_ms: int) -> str:
-    parts_told = [
+    clauses = [
         f"Muster {texts.age(muster['at_ms'], now_at_ms)}: {texts.number(muster['accounted'])} of {texts.number(muster['instrumented'])}"
     ]
-    parts_told[0] += " with a tracker accounted for"
+    clauses[0] += " with a tracker accounted for"
     untracked = (muster["total"] or 0) - (muster["instrumented"] or 0)
-    parts_told += [f"{texts.counted(untracked, 'box', 'boxes')} without tracker"] if untracked else []
+    clauses += [f"{texts.counted(untracked, 'box', 'boxes')} without tracker"] if untracked else []
     reasons = muster["reasons"] or {}
-    parts_told += [f"{texts.number(reasons[reason])} {told}" for reason, told in NOT_ACCOUNTED.items() if reasons.get(reason)]
-    return "; ".join(parts_told) + "."
+    clauses += [f"{texts.number(reasons[reason])} {clause}" for reason, clause in NOT_ACCOUNTED.items() if reasons.get(reason)]
+    return "; ".join(clauses) + "."
 
 
 def _numbers(title: str, named: Answer) -> None:

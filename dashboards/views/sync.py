@@ -19,7 +19,7 @@ def show() -> None:
 
 
 def _live() -> None:
-    with tab_session.telling_trouble():
+    with tab_session.handle_trouble():
         status = tab_session.ask("/status")
         now = status["clock"]["now_at_ms"]
         st.html(markup.strip([_projector_tile(status), *_sums(status)]))
@@ -41,19 +41,19 @@ def _live() -> None:
 
 
 def _projector_tile(status: Answer) -> markup.Tile:
-    told = status["projector"]
-    wall = told["wall_age_ms"]
+    projector = status["projector"]
+    wall = projector["wall_age_ms"]
     tone = "alert" if wall is None or wall > headline.STILL_WALL_MS else "good"
-    return markup.Tile("Serving store", texts.ago(told["age_ms"]), f"caught up {texts.ago(wall)} (real time)", tone)
+    return markup.Tile("Serving store", texts.ago(projector["age_ms"]), f"caught up {texts.ago(wall)} (real time)", tone)
 
 
 def _sums(status: Answer) -> list[markup.Tile]:
     processes = status["processes"]
-    late = sum(1 for told in processes if told["wall_age_ms"] is None or told["wall_age_ms"] > page_tables.STALE_WALL_MS)
+    late = sum(1 for process in processes if process["wall_age_ms"] is None or process["wall_age_ms"] > page_tables.STALE_WALL_MS)
     ships = status["waiting"]
     waiting = sum(backlog["records"] for ship in ships for backlog in ship["streams"].values())
     oldest_ms = max((ship["wall_age_ms"] for ship in ships), default=None)
-    nodes = len({told["node"] for told in processes})
+    nodes = len({process["node"] for process in processes})
     return [
         markup.Tile("Processes", texts.number(len(processes)), f"on {texts.counted(nodes, 'node')}"),
         markup.Tile(

@@ -74,7 +74,7 @@ def parting_words() -> str:
 
 def ask(path: str, **parameters: Any) -> Answer:
     """Return the API's answer to the viewer. A token that is no longer valid leads back to the login page; else raises as `ApiClient.get`.
-    In `telling_trouble`, while the API or its database is away, returns the answer that this tab had last."""
+    In `handle_trouble`, while the API or its database is away, returns the answer that this tab had last."""
     return _kept(("one", path, *sorted(parameters.items())), lambda: client().get(logged_in(), path, **parameters))
 
 
@@ -122,7 +122,7 @@ def file(path: str, **parameters: str) -> Callable[[], bytes]:
 
 
 @contextmanager
-def telling_trouble() -> Iterator[None]:
+def handle_trouble() -> Iterator[None]:
     """Draw, inside the block, a sentence on the page for a question without an answer, instead of ending the page. An earlier answer is
     drawn instead of a missing one, greyed, with its time and the reason above it."""
     outer, shown = st.session_state.get(_SHOWN), list[tuple[int, ComingBack]]()
@@ -132,9 +132,9 @@ def telling_trouble() -> Iterator[None]:
             try:
                 yield
             except Trouble as problem:
-                tell(problem)
+                draw_trouble(problem)
             if shown:
-                at_ms, reason = min(shown, key=lambda one: one[0])
+                at_ms, reason = min(shown, key=lambda entry: entry[0])
                 st.html(markup.kept(f"{reason} What you see is as of {words.moment(at_ms)}.", reason.hint))
     finally:
         st.session_state.pop(_SHOWN, None)
@@ -143,11 +143,11 @@ def telling_trouble() -> Iterator[None]:
 
 
 def is_kept() -> bool:
-    """Return whether any answer so far in this `telling_trouble` is an earlier one."""
+    """Return whether any answer so far in this `handle_trouble` is an earlier one."""
     return bool(st.session_state.get(_SHOWN))
 
 
-def tell(problem: Trouble) -> None:
+def draw_trouble(problem: Trouble) -> None:
     """Draw a sentence on the page for a question without an answer."""
     st.html(markup.banner(str(problem), "warning" if isinstance(problem, ComingBack) else "alert", problem.hint))
 
