@@ -108,10 +108,10 @@ def brought_along() -> Path:
         return home
     launcher.parent.mkdir(parents=True, exist_ok=True)
     for name in ("lib", "conf", "release"):
-        fresh = _beside(home / name)
+        fresh = _temporary_path(home / name)
         fresh.symlink_to(JAVA_HOME / name)
         fresh.replace(home / name)
-    fresh = _beside(launcher)
+    fresh = _temporary_path(launcher)
     fresh.write_text(script)
     fresh.chmod(0o755)
     fresh.replace(launcher)
@@ -138,5 +138,5 @@ def _home_if_it_suits(java: str) -> Path | None:
     return Path(properties["java.home"]) if version.isdigit() and int(version) >= JAVA_MAJOR_MIN else None
 
 
-def _beside(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.{os.getpid()}")

@@ -20,12 +20,12 @@ SENSED = ("containers", "ships")
 """Streams that hold what sensors say."""
 
 
-def report_unplaced(log_reader: LogReader, places: Mapping[str, str], teller: TelemetryClient) -> list[str]:
+def report_unplaced(log_reader: LogReader, places: Mapping[str, str], telemetry: TelemetryClient) -> list[str]:
     """Report the nodes that wrote what sensors say and have no place in the settings: no page shows where their boxes are. Returns them."""
     writers = {origin.node for stream in SENSED if stream in log_reader.streams() for origin in log_reader.ledger(stream)}
     unplaced = sorted(writers - set(places))
     if unplaced:
         reason = f"not in [places] of the settings: {', '.join(unplaced)}; where their sensors are is not known"
         log.warning("%s", reason)
-        teller.report(reason, outcome='shown without a place; add them, as in tokyo = "quay/JPTYO"')
+        telemetry.report(reason, outcome='shown without a place; add them, as in tokyo = "quay/JPTYO"')
     return unplaced

@@ -33,7 +33,7 @@ STREAM, ORIGIN, MORE, IDENTITY = "stream", "origin", "more", "identity"
 READING_STREAMS = frozenset({"containers", "ships"})
 """Streams whose rows are readings: only these can repeat one another."""
 COORDINATES = [STREAM, ORIGIN, OFFSET]
-TOLD_FIRST = (RECEIVED_AT, *COORDINATES)
+FIRST_RECEIVED = (RECEIVED_AT, *COORDINATES)
 """Of several readings of one identity that are known together, the one with the least of these is kept."""
 
 _HEAD = [pa.field(STREAM, pa.string()), pa.field(ORIGIN, pa.string())]

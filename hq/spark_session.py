@@ -20,7 +20,7 @@ from hq.source import LandfallSource
 from hq.spark_folder import spark_home
 from landfall.system.settings_table import SettingsTable, given
 
-told = logging.getLogger("landfall.spark")
+logger = logging.getLogger("landfall.spark")
 
 DRIVER_STACK = "-Xss4m"
 """A stream stopped in the middle of a Delta commit overflows Java's default stack."""
@@ -84,7 +84,7 @@ def _end_quietly(spark: SparkSession) -> None:
     """Silence the traceback of PySpark's server of accumulators when Java ends first: every end would look like a failure."""
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
-        server.handle_error = lambda *_: told.debug("PySpark's accumulators", exc_info=True)
+        server.handle_error = lambda *_: logger.debug("PySpark's accumulators", exc_info=True)  # noqa: LOG014 (called in an `except`)
 
 
 def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hq.delta_tables import HISTORY
-from hq.spark_rows import COORDINATES, IDENTITY, TOLD_FIRST
+from hq.spark_rows import COORDINATES, FIRST_RECEIVED, IDENTITY
 from streams.model.records import DEVICE_AT
 
 
@@ -30,7 +30,7 @@ def _later(readings: pa.Table) -> pa.Table:
     counts = readings.group_by(IDENTITY).aggregate([([], "count_all")])
     told_twice = counts.filter(pc.greater(counts.column("count_all"), 1)).column(IDENTITY)
     twins = readings.filter(pc.is_in(readings.column(IDENTITY), told_twice.combine_chunks()))
-    twins = twins.sort_by([(name, "ascending") for name in (IDENTITY, *TOLD_FIRST)])
+    twins = twins.sort_by([(name, "ascending") for name in (IDENTITY, *FIRST_RECEIVED)])
     identity = twins.column(IDENTITY).combine_chunks()
     if len(identity) < 2:
         return twins.slice(0, 0).select(COORDINATES)

@@ -121,10 +121,10 @@ class Sight:
         b = m.BookingContainer
         mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else whether(self.is_staff)
         span = one_span(and_(b.folded == folded(reference), mine), self.now_at_ms)
-        found = of(span).cte("found")
-        own = self._containers(lambda number: number.in_(of(found.c.container))).subquery()
-        told = (found.c[name].label(f"found_{name}") for name in ("booking", "from_at_ms", "until_at_ms"))
-        return of(own, *told).join(found, found.c.container == own.c.number)
+        spans = of(span).cte("found")
+        own = self._containers(lambda number: number.in_(of(spans.c.container))).subquery()
+        columns = (spans.c[name].label(f"found_{name}") for name in ("booking", "from_at_ms", "until_at_ms"))
+        return of(own, *columns).join(spans, spans.c.container == own.c.number)
 
     def of_bookings(self, ids: Collection[str]) -> Rows:
         """Return `number, booking, standing` of the viewer's containers that these bookings, of `bookings`, name."""

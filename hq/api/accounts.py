@@ -137,11 +137,11 @@ class Accounts:
             return True
 
     def changes(self, changes_max: int) -> list[AccountChange]:
-        """Return the additions, changes and removals that are not yet `told`, the oldest first."""
+        """Return the recorded additions, changes and removals that `remove_changes` has not removed, the oldest first."""
         with self._connected() as connection:
             return [AccountChange(*row) for row in connection.execute("SELECT * FROM change ORDER BY number LIMIT ?", (changes_max,))]
 
-    def told(self, number: int) -> None:
+    def remove_changes(self, number: int) -> None:
         """Remove the changes up to this one, which need not be kept here any longer."""
         with self._connected() as connection:
             connection.execute("DELETE FROM change WHERE number <= ?", (number,))

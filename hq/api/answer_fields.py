@@ -25,11 +25,11 @@ _OWN_WORDS = {
 """Names of alerts for viewers who get no free text: customers."""
 
 
-def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
+def container_fields(row: Mapping[str, Any], now_at_ms: int) -> Fields:
     """Return one container of a list: its place and the age of that, its customer, its last signals, and the booking, if any, that found
     it."""
     at_ms, until_at_ms = row["at_ms"], row["until_at_ms"]
-    found_by = {"found_by": _span_told(row, now_at_ms)} if "found_booking" in row else {}
+    found_by = {"found_by": _span_fields(row, now_at_ms)} if "found_booking" in row else {}
     return {
         "number": row["number"],
         "number_problem": check_container(row["number"]).problem or None,
@@ -45,7 +45,7 @@ def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
         "until_at_ms": until_at_ms,
         "ended": until_at_ms is not None and until_at_ms <= now_at_ms,
         "signals": row["signals"] or {},
-        "digest": digest_told(row["digest"], row["digest_at_ms"], now_at_ms),
+        "digest": digest_fields(row["digest"], row["digest_at_ms"], now_at_ms),
         **found_by,
     }
 
@@ -65,20 +65,20 @@ def position_at_ms(row: Mapping[str, Any]) -> int | None:
     return at_ms
 
 
-def digest_told(digest: Mapping[str, Any] | None, at_ms: int | None, now_at_ms: int) -> Fields | None:
+def digest_fields(digest: Mapping[str, Any] | None, at_ms: int | None, now_at_ms: int) -> Fields | None:
     """Return the ship's summary of a container's readings that wait on board, with the age of the last of them (to the minute). A customer
     gets the time alone (`digest` None). None: the readings that are here are newer."""
     return None if at_ms is None else {"at_ms": at_ms, "age_ms": now_at_ms - at_ms, **(digest or {})}
 
 
-def _span_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
+def _span_fields(row: Mapping[str, Any], now_at_ms: int) -> Fields:
     from_at_ms, until_at_ms = row["found_from_at_ms"], row["found_until_at_ms"]
     ended = until_at_ms is not None and until_at_ms <= now_at_ms
     span = {"from_at_ms": from_at_ms, "until_at_ms": until_at_ms}
     return {"booking": row["found_booking"], **span, "begun": from_at_ms <= now_at_ms, "ended": ended}
 
 
-def alert_told(row: Mapping[str, Any]) -> Fields:
+def alert_fields(row: Mapping[str, Any]) -> Fields:
     """Return an alert as it stands. `unconfirmed`: it reports the loss of a box that its ship has by no load list and no custody record.
     `clock_doubted`: its times may be wrong."""
     plain = ("alert_id", "topic", "rule", "severity", "state", "status", "detail", "ship", "incident_id", "slot", "posterior")
@@ -87,14 +87,14 @@ def alert_told(row: Mapping[str, Any]) -> Fields:
         **{name: row[name] for name in (*plain, *more)},
         **{name: value for name, value in row["more"].items() if name not in ("members", "change")},
         "title": row["title"] or _OWN_WORDS.get(row["status"] or "", f"Alert: {row['rule']}"),
-        "position": position_told(row),
+        "position": position_fields(row),
         "stage": stage_of(row["state"]),
         "reopened": bool(row["reopened"]),
         "change": row["more"]["change"] if row["reopened"] else None,
     }
 
 
-def position_told(row: Mapping[str, Any]) -> Fields | None:
+def position_fields(row: Mapping[str, Any]) -> Fields | None:
     """Return where an alert happened, on what basis, and when."""
     if row["latitude_deg"] is None:
         return None
@@ -102,7 +102,7 @@ def position_told(row: Mapping[str, Any]) -> Fields | None:
     return {**where, "basis": row["position_basis"], "at_ms": row["position_at_ms"]}
 
 
-def incident_told(row: Mapping[str, Any]) -> Fields:
+def incident_fields(row: Mapping[str, Any]) -> Fields:
     """Return a cluster of alerts."""
     names = (
         "incident_id",
@@ -123,7 +123,7 @@ def incident_told(row: Mapping[str, Any]) -> Fields:
     return {**{name: row[name] for name in (*names, "raised_at_ms", "changed_at_ms")}, "position": where}
 
 
-def record_told(row: Mapping[str, Any], signed: Until | None) -> Fields:
+def record_fields(row: Mapping[str, Any], signed: Until | None) -> Fields:
     """Return one record of a timeline: a reading with its signals, or an event or alert with its body.
 
     A body that does not read is left out: the projector has reported it to `exceptions`. `taken_in_by`: the node that recorded it.
@@ -150,15 +150,15 @@ def _body(text: str | None) -> Fields | None:
         return None
 
 
-def booking_told(row: Mapping[str, Any], now_at_ms: int, boxes: Mapping[str, Mapping[str, Any]]) -> Fields:
+def booking_fields(row: Mapping[str, Any], now_at_ms: int, boxes: Mapping[str, Mapping[str, Any]]) -> Fields:
     """Return a booking with its boxes, their spans, and the place of each. `boxes`: the viewer's containers by number."""
     value = row["value"]
-    told = [_booked_told(box, row["id"], now_at_ms, boxes.get(box["container"])) for box in value["containers"]]
+    containers = [_booked_fields(box, row["id"], now_at_ms, boxes.get(box["container"])) for box in value["containers"]]
     parties = ("reference", "consignee", "cargo", "from", "to", "setpoint_c", "un_number")
-    return {**{name: value.get(name) for name in parties}, "customer": row["customer"], "version": row["version"], "containers": told}
+    return {**{name: value.get(name) for name in parties}, "customer": row["customer"], "version": row["version"], "containers": containers}
 
 
-def _booked_told(span: Mapping[str, Any], booking: str, now_at_ms: int, box: Mapping[str, Any] | None) -> Fields:
+def _booked_fields(span: Mapping[str, Any], booking: str, now_at_ms: int, box: Mapping[str, Any] | None) -> Fields:
     """Return a span of a booking. A container's time in another booking is not shown in this one."""
     ended = span.get("until_at_ms") is not None and span["until_at_ms"] <= now_at_ms
     standing = box["standing"] if box is not None and box["booking"] in (booking, None) else UNREPORTED

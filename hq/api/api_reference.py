@@ -53,37 +53,39 @@ def page(schema: Fields) -> str:
     """Return the reference of an OpenAPI description, as HTML."""
     about = schema["info"]
     endpoints = "".join(
-        _endpoint(method.upper(), path, told) for path, methods in schema["paths"].items() for method, told in methods.items()
+        _endpoint(method.upper(), path, operation) for path, methods in schema["paths"].items() for method, operation in methods.items()
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(about["title"])}: the API</title><style>{_STYLE}</style>'
-        f"<h1>{escape(about['title'])}: the API</h1><p>{_told(about['description'])} All endpoints but the clock and the token require "
+        f"<h1>{escape(about['title'])}: the API</h1><p>{_html(about['description'])} All endpoints but the clock and the token require "
         '<code>Authorization: Bearer …</code>. As a machine reads it: <a href="/openapi.json">openapi.json</a>.</p>'
         f"{endpoints}</html>"
     )
 
 
-def _endpoint(method: str, path: str, told: Fields) -> str:
-    body = "".join(_parts(told))
-    first, _, _ = str(told.get("description", "")).partition("\n\n")
-    head = f"<b>{method}</b> <code>{escape(path)}</code> <span>{_told(first)}</span>"
+def _endpoint(method: str, path: str, operation: Fields) -> str:
+    body = "".join(_parts(operation))
+    first, _, _ = str(operation.get("description", "")).partition("\n\n")
+    head = f"<b>{method}</b> <code>{escape(path)}</code> <span>{_html(first)}</span>"
     return f"<details><summary>{head}</summary>{body}</details>"
 
 
-def _parts(told: Fields) -> Iterator[str]:
-    _, _, more = str(told.get("description", "")).partition("\n\n")
+def _parts(operation: Fields) -> Iterator[str]:
+    _, _, more = str(operation.get("description", "")).partition("\n\n")
     if more.strip():
-        yield f"<p>{_told(more)}</p>"
-    if parameters := told.get("parameters"):
-        rows = (f"<tr><td><code>{escape(one['name'])}</code></td><td>{escape(_kind(one))}</td></tr>" for one in parameters)
+        yield f"<p>{_html(more)}</p>"
+    if parameters := operation.get("parameters"):
+        rows = (
+            f"<tr><td><code>{escape(parameter['name'])}</code></td><td>{escape(_kind(parameter))}</td></tr>" for parameter in parameters
+        )
         yield f"<table>{''.join(rows)}</table>"
-    if wanted := _example(told.get("requestBody", {})):
+    if wanted := _example(operation.get("requestBody", {})):
         yield f"<p>Body</p>{wanted}"
-    if answer := _example(told.get("responses", {}).get("200", {})):
+    if answer := _example(operation.get("responses", {}).get("200", {})):
         yield f"<p>Answer, for example</p>{answer}"
 
 
-def _told(text: str) -> str:
+def _html(text: str) -> str:
     """Return a docstring's words, `so` as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 

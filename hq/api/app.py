@@ -74,11 +74,11 @@ def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = N
     here, as a server that starts can not be asked to end. Sessions end by the time that `wall` shows now, continued by boot time."""
     log, session_ms = opened_log(settings.log), steady_ms(wall or WallClock())
     metrics, door = Metrics(PROCESS), AppendDoor(settings.door, settings.token.get_secret_value())
-    teller = telemetry_of(settings, metrics, clock)
+    telemetry = telemetry_of(settings, metrics, clock)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        with closing(log), teller, closing(ServingReader(settings.database_url)) as reader:
+        with closing(log), telemetry, closing(ServingReader(settings.database_url)) as reader:
             registrar = Registrar(log, door, clock)
             desk = ReportDesk(log, registrar)
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
@@ -86,13 +86,13 @@ def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = N
             with closing(AccountLogins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics, accounts) as audit:
                 parts = (registrar, desk, asks_, signed, Stowages())
                 app.state.services = Services(settings, reader, accounts, logins, audit, clock, session_ms, *parts)
-                async with _kept(shown, teller):
+                async with _kept(shown, telemetry):
                     yield
 
     app = FastAPI(title=_TITLE, description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
     app.add_middleware(Gate, identify=identify)
     app.add_middleware(RequestMetrics, metrics=metrics)
-    add_handlers(app, lambda reason, request: teller.report(reason, request, "answered 500"))
+    add_handlers(app, lambda reason, request: telemetry.report(reason, request, "answered 500"))
     _add_endpoints(app)
     app.openapi()  # FastAPI makes its routes now, not while the first requests wait
     add_reference(app)
@@ -118,9 +118,9 @@ def _add_endpoints(app: FastAPI) -> None:
 
 
 @asynccontextmanager
-async def _kept(shown: Shown | None, teller: TelemetryClient) -> AsyncIterator[None]:
+async def _kept(shown: Shown | None, telemetry: TelemetryClient) -> AsyncIterator[None]:
     def report(reason: str, outcome: str, **details: str) -> None:
-        teller.report(reason, json.dumps(details), outcome)
+        telemetry.report(reason, json.dumps(details), outcome)
 
     keeping = asyncio.create_task(keep_certificate("the API", "the API", shown, report)) if shown else None
     try:

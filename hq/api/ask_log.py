@@ -23,7 +23,7 @@ from streams.row_subset import CARRIER, place_of
 
 ABOARD = "aboard/"
 ID_BYTES = 6
-_TOLD = ("at_ms", "wall_at_ms", "told", "records", "sent_before", "bytes", "link", "cost", "free_bytes", "granted_bytes")
+_ANSWER_FIELDS = ("at_ms", "wall_at_ms", "told", "records", "sent_before", "bytes", "link", "cost", "free_bytes", "granted_bytes")
 
 
 @dataclass(slots=True)
@@ -63,14 +63,14 @@ class AskDesk:
         """Return every question as it stands, the last asked first. Raises RetryLater when the log can not be read now."""
         with self._lock:
             self._catch_up()
-            newest = sorted(self._asked.values(), key=lambda one: (one.ask.at_ms, one.ask.ask_id), reverse=True)
-            return [self._told(one) for one in newest]
+            newest = sorted(self._asked.values(), key=lambda asked: (asked.ask.at_ms, asked.ask.ask_id), reverse=True)
+            return [self._ask_fields(asked) for asked in newest]
 
     def one(self, ask_id: str) -> dict[str, Any] | None:
         """Return one question as it stands, or None. Raises as `asks`."""
         with self._lock:
             self._catch_up()
-            return self._told(self._asked[ask_id]) if ask_id in self._asked else None
+            return self._ask_fields(self._asked[ask_id]) if ask_id in self._asked else None
 
     def _catch_up(self) -> None:
         for stream in (name for name in self.reader.streams() if name.startswith(ABOARD) and "." not in name):
@@ -109,8 +109,8 @@ class AskDesk:
         except ValueError:
             return  # as above
 
-    def _told(self, one: _Asked) -> dict[str, Any]:
-        ask, answer = one.ask, one.answer
+    def _ask_fields(self, asked: _Asked) -> dict[str, Any]:
+        ask, answer = asked.ask, asked.answer
         return {
             "ask_id": ask.ask_id,
             "ship": ask.ship,
@@ -122,8 +122,8 @@ class AskDesk:
             "asked_at_ms": ask.at_ms,
             "asked_by": ask.by,
             "state": answer.state if answer else "asked",
-            "arrived": answer is not None and answer.state == "answered" and self._arrived(one),
-            "answer": {"node": one.node, **{name: getattr(answer, name) for name in _TOLD}} if answer else None,
+            "arrived": answer is not None and answer.state == "answered" and self._arrived(asked),
+            "answer": {"node": asked.node, **{name: getattr(answer, name) for name in _ANSWER_FIELDS}} if answer else None,
         }
 
     def _arrived(self, one: _Asked) -> bool:

@@ -80,7 +80,7 @@ class Audit:
             if changes := self._accounts.changes(RECORDS_AT_ONCE_MAX):
                 records = [self._record("account", **asdict(change)) for change in changes]
                 self._door.append([Append(STREAM, to_batch(records))])
-                self._accounts.told(changes[-1].number)
+                self._accounts.remove_changes(changes[-1].number)
         except (LandfallError, sqlite3.Error) as problem:
             self._metrics.count("audit_not_appended")
             logger.warning("changes of the accounts wait: %s", problem)

@@ -12,7 +12,7 @@ from sqlalchemy import func, or_, select
 
 from cargo.vocabulary.trade_codes import compact_container
 from hq.api.alert_states import in_stage
-from hq.api.answer_fields import Fields, container_told, position_at_ms
+from hq.api.answer_fields import Fields, container_fields, position_at_ms
 from hq.api.container_rows import Rows
 from hq.api.csv_files import write_tables
 from hq.api.cursors import INT_MAX, INT_MIN, TEXT_MAX, Key, beginning, beyond, no_cursor, read_cursor, write_cursor
@@ -115,11 +115,12 @@ def listing(q: str = "", booking: str = "", place: str = "", sort: Sort = "numbe
 Listed = Annotated[Listing, Depends(listing)]
 
 
-def containers_told(look: StoreView, rows: Sequence[Fields]) -> list[Fields]:
+def container_items(look: StoreView, rows: Sequence[Fields]) -> list[Fields]:
     """Return containers as answers carry them, each with whether it is accounted for, and its number of open alerts."""
     counts, judge = _open_alerts(look, rows), judge_of(look)
     return [
-        {**container_told(row, look.now_at_ms), "account": judge.account(row), "open_alerts": counts.get(row["number"], 0)} for row in rows
+        {**container_fields(row, look.now_at_ms), "account": judge.account(row), "open_alerts": counts.get(row["number"], 0)}
+        for row in rows
     ]
 
 
@@ -140,8 +141,8 @@ def _tables(look: StoreView, listed: Listing) -> Iterator[pa.Table]:
     judge = judge_of(look)
     for rows in look.batches(listed.rows(look), FILE_ROWS_AT_ONCE):
         names, counts = look.names(*{row["place_id"] for row in rows}), _open_alerts(look, rows)
-        told = [_file_row({**row, "account": judge.account(row)}, names, look.now_at_ms, counts.get(row["number"], 0)) for row in rows]
-        yield pa.Table.from_pylist(told, _FILE)
+        file_rows = [_file_row({**row, "account": judge.account(row)}, names, look.now_at_ms, counts.get(row["number"], 0)) for row in rows]
+        yield pa.Table.from_pylist(file_rows, _FILE)
 
 
 def _file_row(row: Fields, names: Mapping[str, str], now_at_ms: int, open_alerts: int) -> Fields:

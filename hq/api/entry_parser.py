@@ -126,8 +126,8 @@ def _check_limits(value: RegistryValue) -> None:
     kept = Limits().asked(asked)
     if kept.silent_intervals <= kept.late_intervals:
         late, silent = kept.late_intervals, kept.silent_intervals
-        told = f"a box is late after {late} intervals and silent after {silent}: silent_intervals is more than late_intervals"
-        raise ValueError(f"{told} (give both; left out they are {Limits().late_intervals} and {Limits().silent_intervals})")
+        sentence = f"a box is late after {late} intervals and silent after {silent}: silent_intervals is more than late_intervals"
+        raise ValueError(f"{sentence} (give both; left out they are {Limits().late_intervals} and {Limits().silent_intervals})")
 
 
 def _check_id(one: GivenEntry, value: RegistryValue) -> None:

@@ -74,12 +74,12 @@ def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
 
     @app.exception_handler(ApiError)
     @app.exception_handler(RetryLater)
-    def _told(_: Request, problem: ApiError | RetryLater) -> JSONResponse:
+    def _known(_: Request, problem: ApiError | RetryLater) -> JSONResponse:
         return answer_to(problem)
 
     @app.exception_handler(RequestValidationError)
     def _misread(_: Request, problem: RequestValidationError) -> JSONResponse:
-        problems = [{"where": ".".join(_writable(part) for part in one["loc"]), "problem": one["msg"]} for one in problem.errors()]
+        problems = [{"where": ".".join(_writable(part) for part in error["loc"]), "problem": error["msg"]} for error in problem.errors()]
         return answer_to(ApiError(422, "field_invalid", "Invalid request.", "Fix these fields.", problems=problems))
 
     @app.exception_handler(HTTPException)

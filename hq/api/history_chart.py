@@ -83,12 +83,12 @@ def chart_of(look: StoreView, number: str, since_at_ms: int | None, until_at_ms:
             "last_at_ms": int(at_ms[-1]) if len(at_ms) else None,
             "longest_silence_ms": int(steps_ms.max()) if len(steps_ms) else None,
             "fell_back": pc.sum(rows.column("fell_back")).as_py() or 0,
-            "unproven": _unproven_told(rows, unproven, signed, sources),
+            "unproven": _unproven_fields(rows, unproven, signed, sources),
         },
         "lines": {name: _drawn(line, thinned(line, span, pixels, gap_ms)) for name in LINES if (line := _measured(rows, name)).num_rows},
         "shocks": _drawn(shocks, thinned(shocks, span, pixels)),
         "track": _drawn(track, thinned(track, span, TRACK_STEPS)),
-        "bands": {name: merged(found, span, pixels) for name, found in bands.items()},
+        "bands": {name: merged(spans, span, pixels) for name, spans in bands.items()},
     }
 
 
@@ -203,7 +203,7 @@ def _unproven(rows: pa.RecordBatch, signed: Mapping[Source, Until | None], sourc
     return past
 
 
-def _unproven_told(
+def _unproven_fields(
     rows: pa.RecordBatch, unproven: NDArray[np.bool_], signed: Mapping[Source, Until | None], sources: Sequence[Source]
 ) -> Fields:
     """Return the number of unproven readings, the nodes that took them in, and the oldest of these nodes' last signing times."""

@@ -55,5 +55,5 @@ class ApiSettings(ReportSettings, WithCertificate):
     @between
     def _may_move_the_clock(self) -> Iterator[SettingsProblem]:
         if self.control is not None and self.control_token is None:
-            mend = "write the simulator's control_token, or take out control"
-            yield SettingsProblem(("control_token",), "control asks for one, and there is none", mend)
+            hint = "write the simulator's control_token, or take out control"
+            yield SettingsProblem(("control_token",), "control asks for one, and there is none", hint)

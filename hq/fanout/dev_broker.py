@@ -123,11 +123,11 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
     words = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties), "--standalone", *logins)
     with started(java_command(settings, "format", words), subprocess.PIPE) as process:
         try:
-            told = process.communicate()[0].decode(errors="replace")
+            output = process.communicate()[0].decode(errors="replace")
         finally:
             process.kill()
     if process.returncode:
-        raise RetryLater(f"the broker's folder {settings.folder} can not be made ready: {told[-2000:]}", code="broker_not_ready")
+        raise RetryLater(f"the broker's folder {settings.folder} can not be made ready: {output[-2000:]}", code="broker_not_ready")
     fresh.rename(settings.folder / "log")
 
 

@@ -22,7 +22,7 @@ def run_fanout(settings: FanoutSettings) -> None:
     run_work(Metrics(PROCESS), settings, settings.poll_interval_s, partial(_fanning, settings))
 
 
-class TellingFanout:
+class ReportingFanout:
     """A fan-out that reports to `exceptions` each hole it skipped, once, and what it never read below the log's floor."""
 
     def __init__(self, fanout: Fanout, running: Running) -> None:
@@ -49,6 +49,6 @@ class TellingFanout:
 
 
 @contextmanager
-def _fanning(settings: FanoutSettings, running: Running) -> Iterator[TellingFanout]:
+def _fanning(settings: FanoutSettings, running: Running) -> Iterator[ReportingFanout]:
     with closing(opened_log(settings.log)) as log:
-        yield TellingFanout(Fanout(log, settings, running.metrics, running.clock), running)
+        yield ReportingFanout(Fanout(log, settings, running.metrics, running.clock), running)

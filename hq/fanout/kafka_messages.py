@@ -65,8 +65,8 @@ def _fitting(topic: str, value: dict[str, Any]) -> Message:
     if len(topic.encode()) + len(whole) <= MESSAGE_BYTES_MAX:
         return Message(topic.encode(), whole)
     cut = {name: value[name] and value[name][:TOPIC_CHARS_MAX] for name in (TOPIC, DEVICE)}
-    told = {"bytes": len(whole), "sha256": hashlib.sha256(whole).hexdigest()}
-    return Message(topic[:TOPIC_CHARS_MAX].encode(), orjson.dumps(value | cut | {"signals": {}, "body": None, "left_out": told}))
+    left_out = {"bytes": len(whole), "sha256": hashlib.sha256(whole).hexdigest()}
+    return Message(topic[:TOPIC_CHARS_MAX].encode(), orjson.dumps(value | cut | {"signals": {}, "body": None, "left_out": left_out}))
 
 
 def _body(text: str | None) -> dict[str, Any]:

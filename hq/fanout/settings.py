@@ -74,7 +74,7 @@ class FanoutSettings(WorkSettings):
         yield from too_few_copies(self.min_insync, self.replication)
 
     @between
-    def _tells_readers_apart(self) -> Iterator[SettingsProblem]:
+    def _usernames_differ(self) -> Iterator[SettingsProblem]:
         for number, username in repeated(self.readers, "username"):
             yield SettingsProblem(("readers", number, "username"), f"{username!r} is another reader's already", _OWN_USERNAME)
 

@@ -91,7 +91,7 @@ class Projector:
             standings = _standings(connection)
             for stream, projection in route(self.routes, ends):
                 standings[stream] = self._project(step, stream, projection, standings.get(stream, ReaderStanding()))
-            whole = self._tell_readers(step, standings)
+            whole = self._record_freshness(step, standings)
         commit_point("projector.step")
         self._seen, self._whole = standings, whole
         for stream, before, polled in step.polled:
@@ -147,7 +147,7 @@ class Projector:
         _save_age(step.connection, stream, polled.rows, received_at_ms)
         return polled.standing
 
-    def _tell_readers(self, step: _Step, standings: Mapping[str, ReaderStanding]) -> bool:
+    def _record_freshness(self, step: _Step, standings: Mapping[str, ReaderStanding]) -> bool:
         """Record for readers how current the database is, and return whether it has had all that the log held when it was begun."""
         target = step.connection.execute(select(Projection.target, Projection.ready_wall_at_ms)).one()
         positions = {stream: standing.position for stream, standing in standings.items()}

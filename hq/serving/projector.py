@@ -28,17 +28,17 @@ PROCESS = "projector"
 
 
 FAILURES_AT_ONCE_MAX = 100
-Told = dict[tuple[str, str], int]
+ReportedOffsets = dict[tuple[str, str], int]
 """(stream, origin) → one past the last offset reported."""
 
 
-def untold(connection: Connection, told: Told, process: str, at_ms: int) -> tuple[list[Append], Told]:
-    """Return the appends for rejected records beyond `told`, and the offsets reported once these are durable.
+def unreported_appends(connection: Connection, reported: ReportedOffsets, process: str, at_ms: int) -> tuple[list[Append], ReportedOffsets]:
+    """Return the appends for rejected records beyond `reported`, and the offsets reported once these are durable.
 
     A repeated report, by another process or after a rebuild, changes nothing: producer and sequence name the record itself.
     """
     appends: list[Append] = []
-    reached = dict(told)
+    reached = dict(reported)
     for row in connection.execute(select(Rejected.__table__).order_by(Rejected.stream, Rejected.origin, Rejected.offset)):
         of = (row.stream, row.origin)
         if row.offset < reached.get(of, 0) or len(appends) == FAILURES_AT_ONCE_MAX:
@@ -73,16 +73,16 @@ def run_projector(settings: ProjectorSettings) -> None:
     run_work(Metrics(PROCESS), settings, settings.poll_interval_s, partial(_projecting, settings))
 
 
-class TellingProjector:
+class ReportingProjector:
     """A projector that reports to `exceptions` each record it set aside, each hole it skipped, once, and what it never read below the
     log's floor.
     """
 
     def __init__(self, projector: Projector, running: Running, every_s: float) -> None:
         self._projector, self._running, self._every_s = projector, running, every_s
-        self._told: Told = {}
-        self._told_at_s = float("-inf")
-        self._skipped = SkippedReports(running.telemetry, PROCESS)
+        self._reported: ReportedOffsets = {}
+        self._reported_at_s = float("-inf")
+        self._skipped = SkippedReports(running.teller, PROCESS)
         self._floor = BelowFloor(projector.reader, running, PROCESS)
 
     @property
@@ -96,23 +96,23 @@ class TellingProjector:
 
     def step(self) -> int:
         """Make the projector's step; at intervals also report what was set aside."""
-        taken = self._projector.step()
+        record_count = self._projector.step()
         self._skipped.look(self._projector.standings)
         self._floor.look(self._projector.unread)
         self._projector.unread.clear()
-        if self._running.clock.monotonic_s() - self._told_at_s >= self._every_s:
-            self._told_at_s = self._running.clock.monotonic_s()
+        if self._running.clock.monotonic_s() - self._reported_at_s >= self._every_s:
+            self._reported_at_s = self._running.clock.monotonic_s()
             with self._projector.database.transaction() as connection:
-                appends, reached = untold(connection, self._told, PROCESS, self._running.clock.now_ms())
-            if appends and self._running.telemetry.send(appends):
-                self._told = reached
-        return taken
+                appends, reached = unreported_appends(connection, self._reported, PROCESS, self._running.clock.now_ms())
+            if appends and self._running.teller.tell(appends):
+                self._reported = reached
+        return record_count
 
 
 @contextmanager
-def _projecting(settings: ProjectorSettings, running: Running) -> Iterator[TellingProjector]:
+def _projecting(settings: ProjectorSettings, running: Running) -> Iterator[ReportingProjector]:
     with closing(ServingDatabase(settings.database_url)) as database, closing(opened_log(settings.log)) as reader:
-        known = routes(settings.places, reader)
-        projector = Projector(reader, database, running.clock, running.metrics, known, settings.step_records_max)
-        report_unplaced(reader, settings.places, running.telemetry)
-        yield TellingProjector(projector, running, settings.metrics_every_s)
+        projection_routes = routes(settings.places, reader)
+        projector = Projector(reader, database, running.clock, running.metrics, projection_routes, settings.step_records_max)
+        report_unplaced(reader, settings.places, running.teller)
+        yield ReportingProjector(projector, running, settings.metrics_every_s)

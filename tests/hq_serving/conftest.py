@@ -132,7 +132,7 @@ def _everyone() -> bytes:
             accounts.add(account, PASSWORD)
             argon2_hash = accounts.login(account.username)[1]
             _tokens[account.username] = accounts.open_session(account.username, argon2_hash, time.time_ns() // 1_000_000)
-        accounts.told(len(ACCOUNTS))
+        accounts.remove_changes(len(ACCOUNTS))
         return (Path(folder) / "accounts.db").read_bytes()
 
 

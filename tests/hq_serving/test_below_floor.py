@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hq.sensor_places import report_unplaced
-from hq.serving.projector import TellingProjector
+from hq.serving.projector import ReportingProjector
 from landfall.access.credentials import operator_token
 from landfall.cli.main import main
 from landfall.runtime import skipped_watch
@@ -41,12 +41,12 @@ def test_a_projector_that_comes_back_below_the_floor_says_so(fleet: Fleet, tmp_p
     bring(fleet, "alerts", 1, 2)
     origin, url = fleet.logs["ship-one"].origin, sqlite_url(tmp_path)
     first = make_projector(fleet.hq_dir, url, step_records_max=2)
-    begun = TellingProjector(first, fresh := under_way(), 1e9)
+    begun = ReportingProjector(first, fresh := under_way(), 1e9)
     begun.start()
     assert (begun.step(), fresh.troubles) == (2, {})
     fleet.logs["hq"].trim("alerts", origin, 4)
     running = under_way()
-    again = TellingProjector(make_projector(fleet.hq_dir, url), running, 1e9)
+    again = ReportingProjector(make_projector(fleet.hq_dir, url), running, 1e9)
     again.start()
     again.step()
     assert f"alerts:{origin} 2..3 " in running.troubles[TROUBLE]
@@ -96,7 +96,7 @@ def test_a_consumer_that_starts_from_nothing_only_notes_where_it_begins(
     fleet.logs["hq"].trim("alerts", fleet.logs["ship-one"].origin, 4)
     running = under_way()
     with caplog.at_level("INFO", skipped_watch.log.name):
-        new = TellingProjector(make_projector(fleet.hq_dir, sqlite_url(tmp_path)), running, 1e9)
+        new = ReportingProjector(make_projector(fleet.hq_dir, sqlite_url(tmp_path)), running, 1e9)
         new.start()
         assert new.step() == 1
     assert running.troubles == {}

@@ -12,7 +12,7 @@ from hq.serving.database import ServingReader
 from hq.serving.database_faults import DatabaseAway, DatabaseCancelled
 from hq.serving.portions import CANCELLED_MAX, HALVED
 from hq.serving.projection_loop import Projector
-from hq.serving.projector import untold
+from hq.serving.projector import unreported_appends
 from tests.hq_serving.conftest import make_projector
 from tests.hq_serving.faulty import server_of, with_setting, with_trigger
 from tests.hq_serving.fleet import DUCKS, NOW_MS, Fleet
@@ -70,8 +70,8 @@ def test_a_record_that_is_set_aside_is_reported_once_by_its_coordinates(postgres
     with with_trigger(url, "reading", "PERFORM pg_sleep(60);"), with_setting(url, "statement_timeout", "250ms"):
         assert stepped(one) == [0] * CANCELLED_MAX + [1]
     with one.database.transaction() as connection:
-        appends, told = untold(connection, {}, "projector", NOW_MS)
-        assert untold(connection, told, "projector", NOW_MS) == ([], told)
+        appends, told = unreported_appends(connection, {}, "projector", NOW_MS)
+        assert unreported_appends(connection, told, "projector", NOW_MS) == ([], told)
     assert [(append.stream, append.producer, append.sequence) for append in appends] == [
         ("exceptions", f"projector/containers/{record.origin}", record.offset + 1)
     ]

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Connection
 
 from hq.serving import database
-from hq.serving.projector import TellingProjector
+from hq.serving.projector import ReportingProjector
 from landfall.runtime import service
 from landfall.runtime.service import Running, Work, health_of, keep_working
 from landfall.system.stop_flag import Stop
@@ -41,7 +41,7 @@ def server() -> Iterator[Postgres]:
 def projecting(fleet: Fleet, url: str) -> Iterator[tuple[Running, Work]]:
     """A projector works in a thread of its own until the block ends."""
     at_work = under_way()
-    work = TellingProjector(make_projector(fleet.hq_dir, url), at_work, 1e9)
+    work = ReportingProjector(make_projector(fleet.hq_dir, url), at_work, 1e9)
     thread = threading.Thread(target=keep_working, args=(work, at_work, 0.02))
     thread.start()
     try:

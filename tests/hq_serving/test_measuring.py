@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hq.serving.projector import PROCESS, untold
+from hq.serving.projector import PROCESS, unreported_appends
 from landfall.runtime.telemetry_client import FAILURES_KEPT_MAX, TelemetryClient
 from landfall.storage.file_log import FileLogReader
 from landfall.transport.http_client import AppendDoor
@@ -49,9 +49,9 @@ def test_rejected_records_are_told_once(tmp_path: Path, fleet: Fleet) -> None:
         for _ in range(2):
             one.start()
             with one.database.transaction() as connection:
-                appends, told = untold(connection, {}, PROCESS, NOW_MS)
-                assert untold(connection, told, PROCESS, NOW_MS) == ([], told)
-            assert TelemetryClient(AppendDoor(door, "door"), Metrics(PROCESS), StillClock(NOW_MS), 1.0).send(appends)
+                appends, told = unreported_appends(connection, {}, PROCESS, NOW_MS)
+                assert unreported_appends(connection, told, PROCESS, NOW_MS) == ([], told)
+            assert TelemetryClient(AppendDoor(door, "door"), Metrics(PROCESS), StillClock(NOW_MS), 1.0).tell(appends)
             one.database.close()
         with api_of(settings_for(tmp_path / "node" / "log", tmp_path, door)) as client:
             reasons = [body["reason"] for body in Headquarters(tmp_path / "node", client, door).bodies("exceptions")]

@@ -17,7 +17,7 @@ from cargo.vocabulary.registry_entries import TEXT_CHARS_MAX, Entry, Ship, entry
 from edge.links.link_choice import ShipPosition
 from edge.services.loss_report_service import LossReports
 from edge.ship import AroundAlerts
-from hq.api.answer_fields import record_told
+from hq.api.answer_fields import record_fields
 from hq.fanout.kafka_messages import messages
 from hq.spark_rows import widen
 from landfall.node.http.row_json import batch_lines, table_lines
@@ -225,7 +225,7 @@ async def test_what_others_are_given_of_odd_bodies_is_plain_json(tmp_path: Path)
     assert [one.get("body_text") for one in lines] == [*NO_OBJECTS, None]
     assert lines[-1]["body"] == {"firmware": "1.2"}
     row = dict.fromkeys(("kind", "order_at_ms", "received_at_ms", "device", "device_at_ms", "signals")) | {"origin": str(node.log.origin)}
-    bodies = [record_told({**row, "body": text}, None)["body"] for text in (*NO_OBJECTS, '{"firmware":"1.2"}')]
+    bodies = [record_fields({**row, "body": text}, None)["body"] for text in (*NO_OBJECTS, '{"firmware":"1.2"}')]
     assert bodies == [None] * len(NO_OBJECTS) + [{"firmware": "1.2"}]
     await node.stop()
 

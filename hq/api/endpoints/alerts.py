@@ -17,7 +17,7 @@ from cargo.alerts.alert_log import AlertBook, AlertStanding, acknowledged, close
 from cargo.loss.watch_outcome import MadeRecord
 from hq.api.access import Right
 from hq.api.alert_lists import AlertsListed, write_alerts
-from hq.api.answer_fields import alert_told, incident_told
+from hq.api.answer_fields import alert_fields, incident_fields
 from hq.api.csv_files import csv_response
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beyond, read_cursor, write_cursor
 from hq.api.error_answers import ApiError, not_found
@@ -54,7 +54,7 @@ def alerts(
         more = listed.cursor(shown[-1]) if len(rows) > limit else None
         totals = listed.totals(look) if count else {"counts": None, "rows": None}
         names = look.names(*(row["ship"] for row in shown))
-        return look.framed(from_log=look.sight.reads_log, items=[alert_told(row) for row in shown], next=more, names=names, **totals)
+        return look.framed(from_log=look.sight.reads_log, items=[alert_fields(row) for row in shown], next=more, names=names, **totals)
 
 
 @router.get("/alerts.csv")
@@ -81,7 +81,7 @@ def incidents(ask: Asking, cursor: str | None = None, limit: Limit = LIMIT_DEFAU
         asked = select(own).where(*beyond(order, key, descending=True)).order_by(*(column.desc() for column in order)).limit(limit + 1)
         rows = look.rows(asked)
         more = write_cursor((rows[limit - 1]["raised_at_ms"], rows[limit - 1]["incident_id"])) if len(rows) > limit else None
-        return look.framed(from_log=look.sight.reads_log, items=[incident_told(row) for row in rows[:limit]], next=more)
+        return look.framed(from_log=look.sight.reads_log, items=[incident_fields(row) for row in rows[:limit]], next=more)
 
 
 @router.post("/alerts/{act}")

@@ -67,16 +67,16 @@ def asks(ask: Asking, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT) -
     """List queries to ships and their answers, the last first, as the log has them now. Operations only."""
     ask.need(Right.ASK_SHIPS)
     key = read_cursor(cursor, [int, str])
-    told = [one for one in ask.services.asks.asks() if key is None or (one["asked_at_ms"], one["ask_id"]) < tuple(key)]
-    more = write_cursor((told[limit - 1]["asked_at_ms"], told[limit - 1]["ask_id"])) if len(told) > limit else None
-    return {**framed_clock(ask.services), "as_of_at_ms": None, "items": told[:limit], "next": more}
+    items = [question for question in ask.services.asks.asks() if key is None or (question["asked_at_ms"], question["ask_id"]) < tuple(key)]
+    more = write_cursor((items[limit - 1]["asked_at_ms"], items[limit - 1]["ask_id"])) if len(items) > limit else None
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "items": items[:limit], "next": more}
 
 
 @router.get("/asks/{ask_id}")
 def one(ask: Asking, ask_id: str) -> dict[str, Any]:
     """Return one query and its answer. Operations only. `arrived`: the records are in headquarters' log."""
     ask.need(Right.ASK_SHIPS)
-    told = ask.services.asks.one(ask_id)
-    if told is None:
+    question = ask.services.asks.one(ask_id)
+    if question is None:
         raise not_found("question_unknown", "question to a ship")
-    return {**framed_clock(ask.services), "as_of_at_ms": None, "ask": told}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "ask": question}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from sqlalchemy import select
 
-from hq.api.answer_fields import booking_told
+from hq.api.answer_fields import booking_fields
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beginning, beyond, read_cursor, write_cursor
 from hq.api.error_answers import not_found
 from hq.api.services import Asking, StoreView
@@ -32,7 +32,7 @@ def bookings(
         more = write_cursor((rows[limit - 1]["id"],)) if len(rows) > limit else None
         names = _names(look, rows[:limit])
         boxes = boxes_of(look, rows[:limit])
-        items = [booking_told(row, look.now_at_ms, boxes) for row in rows[:limit]]
+        items = [booking_fields(row, look.now_at_ms, boxes) for row in rows[:limit]]
         return look.framed(from_log=True, items=items, next=more, names=names)
 
 
@@ -44,8 +44,8 @@ def booking(ask: Asking, reference: str) -> dict[str, Any]:
         rows = look.rows(select(own).where(own.c.id == composed(reference)))
         if not rows:
             raise not_found("booking_unknown", "booking")
-        told = booking_told(rows[0], look.now_at_ms, boxes_of(look, rows))
-        return look.framed(from_log=True, booking=told, names=_names(look, rows))
+        fields = booking_fields(rows[0], look.now_at_ms, boxes_of(look, rows))
+        return look.framed(from_log=True, booking=fields, names=_names(look, rows))
 
 
 def boxes_of(look: StoreView, bookings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

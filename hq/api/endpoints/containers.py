@@ -11,8 +11,8 @@ from starlette.responses import StreamingResponse
 from cargo.vocabulary.registry_entries import AT_MS_MAX
 from cargo.vocabulary.trade_codes import check_container, compact_container
 from hq.api.alert_states import in_stage
-from hq.api.answer_fields import alert_told, booking_told, record_told
-from hq.api.container_lists import Listed, containers_told, write_containers
+from hq.api.answer_fields import alert_fields, booking_fields, record_fields
+from hq.api.container_lists import Listed, container_items, write_containers
 from hq.api.container_rows import Rows
 from hq.api.csv_files import csv_response
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
@@ -52,10 +52,10 @@ def containers(ask: Asking, listed: Listed, cursor: str | None = None, limit: Li
     key = listed.key(cursor)
     with ask.look() as look:
         rows = look.rows(listed.rows(look, key).limit(limit + 1))
-        told = containers_told(look, rows[:limit])
+        items = container_items(look, rows[:limit])
         more = listed.cursor(rows[limit - 1]) if len(rows) > limit else None
         counted = look.count(listed.rows(look).order_by(None)) if count else None
-        return look.framed(items=told, next=more, count=counted, names=look.names(*(row["place_id"] for row in rows[:limit])))
+        return look.framed(items=items, next=more, count=counted, names=look.names(*(row["place_id"] for row in rows[:limit])))
 
 
 @router.get("/containers.csv")
@@ -83,15 +83,15 @@ def container(ask: Asking, number: str) -> dict[str, Any]:
         of = select(alerts).where(alerts.c.topic == row["number"], in_stage(alerts.c, "open", "acknowledged"))
         of = of.order_by(alerts.c.state == "acknowledged", alerts.c.rank, alerts.c.raised_at_ms, alerts.c.alert_id)
         custody = look.rows(look.sight.custody(row["number"]))
-        booking = booking_told(booked[0], look.now_at_ms, {row["number"]: row}) if booked else None
+        booking = booking_fields(booked[0], look.now_at_ms, {row["number"]: row}) if booked else None
         if booking:
             booking["containers"] = [box for box in booking["containers"] if box["container"] == row["number"]]
         ends, consignees = ((booking["from"], booking["to"]), [booking["consignee"]]) if booking else ((), [])
         return look.framed(
-            container=containers_told(look, [row])[0],
+            container=container_items(look, [row])[0],
             booking=booking,
             custody=custody[0]["value"] if custody else None,
-            alerts=[alert_told(alert) for alert in look.rows(of)],
+            alerts=[alert_fields(alert) for alert in look.rows(of)],
             names=look.names(row["place_id"], *ends, consignees=consignees),
         )
 
@@ -116,18 +116,20 @@ def timeline(
     key = read_cursor(cursor, [int, str, str, int])
     newest = order == "newest"
     with ask.look() as look:
-        known = _own(look, number)["number"]
+        own_number = _own(look, number)["number"]
         of = {"reading": look.sight.readings, "event": look.sight.events, "alert": look.sight.alert_changes}
-        parts = [_within(of[name](known), span) for name in KINDS if kind is None or name in kind]
+        parts = [_within(of[name](own_number), span) for name in KINDS if kind is None or name in kind]
         rows = [row for part in parts for row in look.rows(_next(part, key, limit + 1, newest=newest))]
         rows.sort(key=lambda row: tuple(row[name] for name in _KEY), reverse=newest)
         last = rows[limit - 1] if len(rows) > limit else None
         more = write_cursor(tuple(last[name] for name in _KEY)) if last else None
         signed = signed_until(look, ((row["stream"], row["origin"]) for row in rows[:limit]))
-        told = [record_told(row, signed[row["stream"], row["origin"]]) for row in rows[:limit]]
-        names = look.names(*(one["body"].get(at) for one in told if one["kind"] == "event" and one["body"] for at in ("ship", "place")))
+        items = [record_fields(row, signed[row["stream"], row["origin"]]) for row in rows[:limit]]
+        names = look.names(
+            *(item["body"].get(at) for item in items if item["kind"] == "event" and item["body"] for at in ("ship", "place"))
+        )
         counted = sum(map(look.count, parts)) if count else None
-        return look.framed(number=known, items=told, next=more, count=counted, names=names)
+        return look.framed(number=own_number, items=items, next=more, count=counted, names=names)
 
 
 @router.get("/containers/{number}/chart")
@@ -159,9 +161,9 @@ def check(ask: Asking, number: str) -> dict[str, Any]:
     """Check a container number: its problem, and what may have been meant. Arithmetic only: it does not say whether the container
     exists.
     """
-    found = check_container(number[:40])
-    told = {"number": found.number, "valid": found.valid, "problem": found.problem, "candidates": list(found.candidates)}
-    return {**framed_clock(ask.services), "as_of_at_ms": None, **told}
+    result = check_container(number[:40])
+    fields = {"number": result.number, "valid": result.valid, "problem": result.problem, "candidates": list(result.candidates)}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, **fields}
 
 
 def _own(look: StoreView, number: str) -> dict[str, Any]:

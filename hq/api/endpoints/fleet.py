@@ -12,7 +12,7 @@ from cargo.alerts.alert_log import CLOSED_STATES
 from cargo.loss.event_time import BELIEVED_AHEAD_MS
 from hq.api.access import LOST_STATUSES
 from hq.api.alert_states import counted_by_stage, in_stage
-from hq.api.answer_fields import alert_told, position_told
+from hq.api.answer_fields import alert_fields, position_fields
 from hq.api.container_rows import DELIVERED, LOST, UNREPORTED
 from hq.api.map_picture import Fields, bounds, places_drawn, points_of, port_drawn, ship_drawn
 from hq.api.muster_answers import boxes_judged, judge_of, misread_numbers, musters_by_place, whole
@@ -120,19 +120,19 @@ def _lost(look: StoreView, customers: dict[str, Fields]) -> list[Fields]:
     asked = select(alerts, own.c.customer.label("owner")).join(own, own.c.number == alerts.c.topic)
     asked = asked.where(alerts.c.status.in_(LOST_STATUSES), alerts.c.state != "retracted")
     newest = asked.order_by(alerts.c.raised_at_ms.desc(), alerts.c.topic.desc()).limit(LOST_MAX)
-    found: dict[str, Fields] = {}
+    boxes: dict[str, Fields] = {}
     for row in reversed(look.rows(newest)):
         colour = customers.get(row["owner"] or "", {}).get("colour")
-        told = {name: row[name] for name in ("alert_id", "status", "unconfirmed", "slot", "ship", "raised_at_ms")}
-        found[row["topic"]] = {
+        fields = {name: row[name] for name in ("alert_id", "status", "unconfirmed", "slot", "ship", "raised_at_ms")}
+        boxes[row["topic"]] = {
             "container": row["topic"],
-            **told,
+            **fields,
             "closed": row["state"] in CLOSED_STATES,
             "customer": row["owner"],
             "colour": colour,
-            "position": position_told(row),
+            "position": position_fields(row),
         }
-    return list(found.values())
+    return list(boxes.values())
 
 
 def _alert_counts(look: StoreView) -> dict[str, int]:
@@ -148,9 +148,9 @@ def _open_alerts(look: StoreView) -> list[Fields]:
     asked = asked.where(in_stage(alerts.c, "open")).order_by(alerts.c.rank, alerts.c.raised_at_ms, alerts.c.alert_id)
     return [
         {
-            **{name: told[name] for name in plain},
+            **{name: alert[name] for name in plain},
             "place": {"kind": row["place_kind"], "id": row["place_id"]} if row["place_kind"] else None,
         }
         for row in look.rows(asked.limit(MAP_ALERTS_MAX))
-        for told in (alert_told(row),)
+        for alert in (alert_fields(row),)
     ]

@@ -110,14 +110,14 @@ def _call(look: StoreView, row: Fields, standings: Standings) -> Fields:
     """Return one call's list and what was reported of it: loaded, discharged, left behind, new aboard, and the ship's last muster of it. A
     box that the ship loaded before it had the call's list is new aboard if it is not on that list."""
     value = row["value"]
-    told = [event for event in _events(look, row) if _is_of_call(event, row)]
-    loads = [(event["topic"], event["body"].get("listed")) for event in told if event["event"] == "LOAD"]
+    events = [event for event in _events(look, row) if _is_of_call(event, row)]
+    loads = [(event["topic"], event["body"].get("listed")) for event in events if event["event"] == "LOAD"]
     on_list = {*value["load"], *(box["container"] for box in value["aboard"])}
     unlisted = {box for box, listed in loads if listed is False or (listed is None and box not in on_list)}
-    discharged = {event["topic"] for event in told if event["event"] == "DISC"}
-    left = {event["topic"] for event in told if event["event"] == "X_LEFT_BEHIND"}
-    musters = [event for event in told if event["event"] == "X_MUSTER" and event["body"].get("call") == row["call"]]
-    calls = {event["event"]: event["event_at_ms"] for event in told}
+    discharged = {event["topic"] for event in events if event["event"] == "DISC"}
+    left = {event["topic"] for event in events if event["event"] == "X_LEFT_BEHIND"}
+    musters = [event for event in events if event["event"] == "X_MUSTER" and event["body"].get("call") == row["call"]]
+    calls = {event["event"]: event["event_at_ms"] for event in events}
     return {
         "ship": row["ship"],
         "call": row["call"],

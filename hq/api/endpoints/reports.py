@@ -84,8 +84,8 @@ def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
     except ValueError as problem:
         raise ApiError(422, "report_refused", f"Not done: {problem}.", "`GET` the incident's reports shows how they stand now.") from None
     ask.audit("report", incident_id=incident_id, do=doing.do)
-    told = {**done.to_json(), "text": report_text(done)}
-    return {**framed_clock(ask.services), "as_of_at_ms": None, "incident_id": incident_id, "report": told}
+    fields = {**done.to_json(), "text": report_text(done)}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "incident_id": incident_id, "report": fields}
 
 
 @router.get("/sightings")

@@ -80,19 +80,27 @@ def _segment(look: StoreView, incident_id: str) -> tuple[LossSegment, str]:
     last, else the places in the alerts. Raises ApiError 404 for an incident that the viewer may not see, 409 for one whose place is
     unknown."""
     incidents, alerts = look.sight.incidents().subquery(), look.sight.alerts().subquery()
-    known = look.rows(select(incidents).where(incidents.c.incident_id == incident_id))
-    if not known:
+    rows = look.rows(select(incidents).where(incidents.c.incident_id == incident_id))
+    if not rows:
         raise not_found("incident_unknown", "incident")
-    row = known[0]
-    told = [one["incident"] for one in look.rows(select(alerts).where(alerts.c.incident_id == incident_id)) if one["incident"]]
-    spans = [(one["from_at_ms"], one["until_at_ms"]) for one in told if one.get("from_at_ms") and one.get("until_at_ms")]
-    start, end = (min(one for one, _ in spans), max(one for _, one in spans)) if spans else (row["raised_at_ms"], row["raised_at_ms"])
+    row = rows[0]
+    clusters = [alert["incident"] for alert in look.rows(select(alerts).where(alerts.c.incident_id == incident_id)) if alert["incident"]]
+    spans = [
+        (cluster["from_at_ms"], cluster["until_at_ms"]) for cluster in clusters if cluster.get("from_at_ms") and cluster.get("until_at_ms")
+    ]
+    start, end = (min(first for first, _ in spans), max(last for _, last in spans)) if spans else (row["raised_at_ms"], row["raised_at_ms"])
     end = min(max(start, end), start + FELL_WITHIN_MS)
     track = look.sight.track(row["ship"]).subquery()
     near = track.c.order_at_ms.between(start - FIXES_WITHIN_MS, end + FIXES_WITHIN_MS)
-    signals = [(one["order_at_ms"], one["signals"] or {}) for one in look.rows(select(track).where(near).order_by(track.c.order_at_ms))]
-    there = [(at, one) for at, one in with_believed_positions(signals) if is_position(one.get("latitude_deg"), one.get("longitude_deg"))]
-    fixes = [TrackPoint(at, one["latitude_deg"], one["longitude_deg"]) for at, one in there]
+    signals = [
+        (reading["order_at_ms"], reading["signals"] or {}) for reading in look.rows(select(track).where(near).order_by(track.c.order_at_ms))
+    ]
+    there = [
+        (at, values)
+        for at, values in with_believed_positions(signals)
+        if is_position(values.get("latitude_deg"), values.get("longitude_deg"))
+    ]
+    fixes = [TrackPoint(at, values["latitude_deg"], values["longitude_deg"]) for at, values in there]
     if not fixes and row["latitude_deg"] is not None:
         fixes = [TrackPoint(start, row["latitude_deg"], row["longitude_deg"])]
     segment = segment_along(fixes, start, end)

@@ -19,14 +19,14 @@ def status(ask: Asking) -> Fields:
     """
     with ask.look() as look:
         processes = look.rows(look.sight.processes())
-        told = sorted((_process(row, look) for row in processes), key=lambda one: (one["node"], one["process"]))
+        process_fields = sorted((_process(row, look) for row in processes), key=lambda process: (process["node"], process["process"]))
         return look.framed(
             spark={**_age(look, look.fresh.spark_at_ms, look.fresh.spark_wall_at_ms), "well": look.fresh.spark_well},
             projector=_age(look, look.fresh.log_at_ms, look.fresh.log_wall_at_ms),
-            processes=told,
-            waiting=sorted((_waiting(row, look) for row in look.rows(look.sight.waiting())), key=lambda one: str(one["node"])),
+            processes=process_fields,
+            waiting=sorted((_waiting(row, look) for row in look.rows(look.sight.waiting())), key=lambda ship: str(ship["node"])),
             readings=next((row["readings"] for row in look.rows(look.sight.readings_received())), None),
-            streams=sorted(look.rows(look.sight.stream_ages()), key=lambda one: str(one["stream"])),
+            streams=sorted(look.rows(look.sight.stream_ages()), key=lambda stream: str(stream["stream"])),
         )
 
 
@@ -53,7 +53,7 @@ def _waiting(row: Fields, look: StoreView) -> Fields:
 
 def _process(row: Fields, look: StoreView) -> Fields:
     body = row["body"]
-    told = {name: body.get(name, {}) for name in ("counts", "gauges", "histograms")}
+    measures = {name: body.get(name, {}) for name in ("counts", "gauges", "histograms")}
     age = _age(look, row["at_ms"], row["wall_at_ms"])
     stands_still = [body["problem"]] if body.get("problem") else []
-    return {"node": row["node"], "process": row["process"], **age, "troubles": [*stands_still, *body.get("troubles", ())], **told}
+    return {"node": row["node"], "process": row["process"], **age, "troubles": [*stands_still, *body.get("troubles", ())], **measures}

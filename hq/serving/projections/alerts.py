@@ -79,8 +79,8 @@ def project_alerts(connection: Connection, batch: Batch, admissions: Admissions)
     good = readable(connection, believed_rows(batch, admissions), AlertBody)
     changed = []
     for row, body in good:
-        told = {"alert_id": body.alert_id, "state": body.state, "at_ms": body.at_ms, "body": row["body"]}
-        changed.append({**coordinates(row), "believed_at_ms": row["believed_at_ms"], **told})
+        change = {"alert_id": body.alert_id, "state": body.state, "at_ms": body.at_ms, "body": row["body"]}
+        changed.append({**coordinates(row), "believed_at_ms": row["believed_at_ms"], **change})
     add(connection, models.AlertChange, changed)
     topics = _related(connection, {row["topic"] for row, _ in good})
     table = models.AlertChange.__table__
@@ -166,16 +166,16 @@ def _put_incidents(connection: Connection, incident_ids: Sequence[str]) -> None:
 def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
     """Return the incident's row, from the cluster's own alert; where it has not come yet, from its boxes' alerts."""
     standing = [alert for alert in alerts if alert["state"] != "retracted"] or alerts
-    told = next((alert for alert in standing if alert["incident"]), standing[0])
+    lead = next((alert for alert in standing if alert["incident"]), standing[0])
     boxes = {alert["topic"] for alert in standing if alert["incident"] is None}
-    belongs = told["incident"] or {}
+    belongs = lead["incident"] or {}
     unconfirmed = {box for alert in standing for box in alert["unconfirmed_containers"]}
     confirmed = {box for alert in standing if _is_loss(alert) for box in _boxes(alert) if box not in alert["unconfirmed_containers"]}
-    placed = next((alert for alert in (told, *standing) if alert["latitude_deg"] is not None), None)
+    placed = next((alert for alert in (lead, *standing) if alert["latitude_deg"] is not None), None)
     return {
         "incident_id": incident_id,
-        "ship": told["ship"],
-        "status": told["status"],
+        "ship": lead["ship"],
+        "status": lead["status"],
         "severity": min((alert["severity"] for alert in standing), key=severity_rank),
         "unconfirmed": all(alert["unconfirmed"] for alert in standing),
         "unconfirmed_containers": sorted(unconfirmed - confirmed),
@@ -184,8 +184,8 @@ def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
         "containers": sorted(boxes | set(belongs.get("containers", ()))),
         "at_risk": sorted(belongs.get("at_risk", ())),
         "bays": sorted(belongs.get("bays", ())),
-        "title": told["title"],
-        "detail": told["detail"],
+        "title": lead["title"],
+        "detail": lead["detail"],
         "latitude_deg": placed and placed["latitude_deg"],
         "longitude_deg": placed and placed["longitude_deg"],
         "raised_at_ms": alerts[0]["raised_at_ms"],

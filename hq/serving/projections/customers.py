@@ -62,10 +62,10 @@ def _readable_rows(connection: Connection, batch: Batch, customer: str) -> list[
 def _kind(body: str | None) -> str:
     """Return `event` or `alert` if headquarters says so, else `reading`."""
     try:
-        told = read_body(body).get("landfall_kind") if body else None
+        kind = read_body(body).get("landfall_kind") if body else None
     except ValueError:
-        told = None
-    return told if isinstance(told, str) and told in _SHAPES else "reading"
+        kind = None
+    return kind if isinstance(kind, str) and kind in _SHAPES else "reading"
 
 
 def standing_spans(connection: Connection, customer: str, containers: Iterable[str]) -> Spans:

@@ -41,18 +41,18 @@ def project_digests(connection: Connection, batch: Batch, places: Mapping[str, s
     given = [{**row, "order_at_ms": row["believed_at_ms"]} for row in believed_rows(batch, admissions)]
     elsewhere = _held_elsewhere(connection, {row["topic"] for row in given}, places.get(node))
     for row in given:
-        told = row["signals"]
+        values = row["signals"]
         if ship_topic(row["topic"]) is not None:
             musters += _musters(connection, row)
             continue
-        if not all(type(told.get(name)) is int and 0 <= told[name] <= AT_MS_MAX for name in _WHOLE):
+        if not all(type(values.get(name)) is int and 0 <= values[name] <= AT_MS_MAX for name in _WHOLE):
             reject(connection, row, f"a digest says {', '.join(_WHOLE)}, whole numbers")
             continue
         if (held := elsewhere.get(row["topic"])) is not None and row["order_at_ms"] >= held.since_at_ms:
             reject(connection, row, f"{row['topic']} is in the custody of {held.at}")
             continue
-        signals = {name: told[name] for name in DIGEST_SIGNALS if name not in _WHOLE and _tellable(told.get(name))}
-        body = {"node": node, **{name: told[name] for name in _WHOLE}, "signals": signals}
+        signals = {name: values[name] for name in DIGEST_SIGNALS if name not in _WHOLE and _is_json_number(values.get(name))}
+        body = {"node": node, **{name: values[name] for name in _WHOLE}, "signals": signals}
         rows.append(_row(row, body))
     put_latest(connection, models.Digest, rows, _NEWER)
     put_latest(connection, models.ShipMuster, musters, _NEWEST)
@@ -82,7 +82,7 @@ def _row(row: Fields, body: Fields) -> Fields:
     return {"container": row["topic"], **times, "body": body, **made_from(row)}
 
 
-def _tellable(value: Any) -> bool:
+def _is_json_number(value: Any) -> bool:
     """Return whether JSON can carry the value as a digest's: it has no form for a number that is not finite, and a text is none of a
     digest's values."""
     return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))

@@ -8,7 +8,7 @@ from hq.serving import bodies, models
 from hq.serving.projections.shape import coordinates, readable, reject
 from hq.serving.rows import record_rows
 from hq.serving.upsert import add, add_first
-from hq.spark_rows import IDENTITY, TOLD_FIRST, reading_identities
+from hq.spark_rows import FIRST_RECEIVED, IDENTITY, reading_identities
 from streams.model.records import DEVICE_AT, TOPIC, Batch, read_body
 
 
@@ -27,7 +27,7 @@ def project_readings(connection: Connection, batch: Batch) -> None:
             except ValueError as problem:
                 reject(connection, row, str(problem))
                 row["body"] = None
-    new = add_first(connection, models.Reading, rows, (TOPIC, DEVICE_AT, IDENTITY), TOLD_FIRST)
+    new = add_first(connection, models.Reading, rows, (TOPIC, DEVICE_AT, IDENTITY), FIRST_RECEIVED)
     connection.execute(update(models.Projection).values(readings=models.Projection.readings + new))
 
 
