@@ -178,7 +178,7 @@ class ShipSettings(SettingsTable):
             yield uncertified(("node", "tls"), secured)
 
     @between
-    def _tells_ports_apart(self) -> Iterator[SettingsProblem]:
+    def _has_distinct_ports(self) -> Iterator[SettingsProblem]:
         for number, node in repeated(self.ports, "node"):
             yield SettingsProblem(("ports", number, "node"), f"{node!r} is a port's node already", "leave one table of each node")
 

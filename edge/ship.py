@@ -14,7 +14,7 @@ from edge.console.crew_alerts import AlertDesk
 from edge.console.crew_api import Crew, CrewDoor
 from edge.console.report_api import ReportDoor
 from edge.links.link_choice import LinkChoice
-from edge.services.backlog_reporter import TellingWaiting
+from edge.services.backlog_reporter import BacklogReporter
 from edge.services.digest_service import Digesting
 from edge.services.loss_report_service import DECISIONS, LossReports
 from edge.services.muster_statements import MusterStatements
@@ -100,15 +100,15 @@ async def run_ship(settings: ShipSettings) -> None:
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)
     links = LinkChoice(node, settings.ports, settings.headquarters, settings.port_patience_s, settings.takeover_s)
-    telling = TellingWaiting(node, settings.waiting_every_s)
-    answering = QueryResponder(node, telling)
+    backlog = BacklogReporter(node, settings.waiting_every_s)
+    answering = QueryResponder(node, backlog)
     reports = LossReports(node, watching)
     storm = StormMode(node, intake, watching, settings.storm.rules())
-    digesting = Digesting(node, links, telling, settings.digest_every_h)
+    digesting = Digesting(node, links, backlog, settings.digest_every_h)
     musters = Musters(watching.call_roll, node.clock)
-    Console(node, intake, musters, links, ConsoleStatus(telling, digesting, storm))
+    Console(node, intake, musters, links, ConsoleStatus(backlog, digesting, storm))
     ReportDoor(node, reports)
-    CrewDoor(node, Crew(watching, musters, AlertDesk(node), reports, links, telling))
+    CrewDoor(node, Crew(watching, musters, AlertDesk(node), reports, links, backlog))
 
     async def take_in() -> None:
         await intake.run(node, node.log, settings.node.node)
@@ -121,7 +121,7 @@ async def run_ship(settings: ShipSettings) -> None:
     node.add_background("watch", watch)
     node.add_background("loss reports", reports.run)
     node.add_background("links of the ship", links.run)
-    node.add_background("what waits", telling.run)
+    node.add_background("what waits", backlog.run)
     node.add_background("answers", answering.run)
     node.add_background("digests", digesting.run)
     node.add_background("statements of the muster", MusterStatements(node, links, musters).run)

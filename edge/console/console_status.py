@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from edge.links.link_choice import LinkChoice
-from edge.services.backlog_reporter import TellingWaiting
+from edge.services.backlog_reporter import BacklogReporter
 from edge.services.digest_service import Digesting
 from edge.services.loss_report_service import DECISIONS
 from edge.services.storm_requests import StormMode
@@ -27,7 +27,7 @@ class ConsoleStatus:
     """Sources of the console's status: of the records that wait on board, of the digests that went ashore of them, and of the requests to
     devices."""
 
-    telling: TellingWaiting
+    backlog: BacklogReporter
     digesting: Digesting
     storm: StormMode
 
@@ -44,7 +44,7 @@ class Console:
         links, where, kept = self._links, self._links.where, self._node.links
         called = await self._musters.last()
         position = where and {"latitude_deg": where.latitude_deg, "longitude_deg": where.longitude_deg, "at_ms": where.at_ms}
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "ship": self._node.settings.identity,
             "node": self._node.settings.node,
             "at_ms": self._node.clock.now_ms(),
@@ -58,7 +58,7 @@ class Console:
                 "budgets": kept.budgets(),
                 "traffic": kept.traffic(),
             },
-            "waiting": await self._aboard.telling.now(),
+            "waiting": await self._aboard.backlog.now(),
             "kept_here": self._node.originating.kept_here(),
             "digests": self._aboard.digesting.status(),
             "streams": await READERS.run(self._held),
@@ -67,7 +67,7 @@ class Console:
             "muster": called.summary,
             "troubles": [*self._node.metrics.troubles.values()],
         }
-        return web.json_response(told)
+        return web.json_response(fields)
 
     async def _link(self, request: web.Request) -> web.Response:
         wish = typed_json(await body_of(request), dict[str, Any])

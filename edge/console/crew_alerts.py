@@ -42,7 +42,7 @@ class AlertDesk:
     """A ship's alerts. What headquarters acknowledged comes as `aboard/<imo>`, what the crew does goes to `alerts`: one fold of both."""
 
     def __init__(self, node: Node) -> None:
-        self._node, self._told_by = node, f"aboard/{node.settings.identity}"
+        self._node, self._shore_stream = node, f"aboard/{node.settings.identity}"
         self._news: dict[str, Bodies] = {}
         self._book = AlertBook()
         self._one = asyncio.Lock()
@@ -89,9 +89,9 @@ class AlertDesk:
     def _catch_up(self) -> None:
         for topic, body in self._bodies(ALERTS).news():
             self._learn(ALERTS, topic, body)
-        for topic, body in self._bodies(self._told_by).news():
+        for topic, body in self._bodies(self._shore_stream).news():
             if topic.startswith(ACKNOWLEDGEMENT):
-                self._learn(self._told_by, self._book.topic_of(topic.removeprefix(ACKNOWLEDGEMENT)), body)
+                self._learn(self._shore_stream, self._book.topic_of(topic.removeprefix(ACKNOWLEDGEMENT)), body)
             elif topic == f"ship/{self._node.settings.identity}":
                 value = body.get("value")
                 self.ship_name = str(value["name"]) if isinstance(value, dict) and "name" in value else None

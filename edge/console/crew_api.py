@@ -24,7 +24,7 @@ from cargo.vocabulary.slots import Slot
 from cargo.vocabulary.trade_codes import listed_identity, number_kind
 from edge.console.crew_alerts import ALERTS, AlertDesk
 from edge.links.link_choice import LinkChoice
-from edge.services.backlog_reporter import TellingWaiting
+from edge.services.backlog_reporter import BacklogReporter
 from edge.services.loss_report_service import DECISIONS, REPORTS, LossReports
 from landfall.node.http.request_bodies import body_of
 from landfall.node.http.request_guard import OPEN, Need, person_of, principal_of
@@ -82,7 +82,7 @@ class Crew:
     alerts: AlertDesk
     reports: LossReports
     links: LinkChoice
-    telling: TellingWaiting
+    backlog: BacklogReporter
 
 
 class CrewDoor:
@@ -115,7 +115,7 @@ class CrewDoor:
     async def _board(self, request: web.Request) -> web.Response:
         called, alerts, links = await self._crew.musters.last(), await self._crew.alerts.standing(), self._crew.links
         reports, now_ms = await self._crew.reports.standing(), self._node.clock.now_ms()
-        told: dict[str, Any] = {
+        board: dict[str, Any] = {
             "you": principal_of(request).title,
             "ship": self._node.settings.identity,
             "name": self._crew.alerts.ship_name,
@@ -130,18 +130,18 @@ class CrewDoor:
                 "fresh_ms": RECENT_MS + self._node.clock.early_ms(),
                 "bays": bays(called.lines),
             },
-            "alerts": [alert_told(one, now_ms) for one in shown(alerts)],
-            "open_alerts": count_alerts(one.body for one in alerts if one.stage(now_ms) == "open"),
-            "reports": [report_head(one) for one in reports],
+            "alerts": [alert_fields(alert, now_ms) for alert in shown(alerts)],
+            "open_alerts": count_alerts(alert.body for alert in alerts if alert.stage(now_ms) == "open"),
+            "reports": [report_head(report) for report in reports],
             "reports_waiting": self._reports_waiting(),
             "troubles": [*self._node.metrics.troubles.values()],
         }
-        return web.json_response(told)
+        return web.json_response(board)
 
     def _reports_waiting(self) -> int:
         """Return how many records of this node's reports neither a port nor headquarters has, as far as they reported to it."""
-        ashore, log = self._crew.telling.durable().get(REPORTS, {}), self._node.log
-        own = [(origin, one.held) for origin, one in log.ledger(REPORTS).items() if origin.node == log.node]
+        ashore, log = self._crew.backlog.durable().get(REPORTS, {}), self._node.log
+        own = [(origin, ledger.held) for origin, ledger in log.ledger(REPORTS).items() if origin.node == log.node]
         return sum(held.without(ashore.get(origin, ())).count() for origin, held in own)
 
     async def _bay(self, request: web.Request) -> web.Response:
@@ -149,18 +149,18 @@ class CrewDoor:
         lines = [line for line in called.lines if bay_of(line) == bay]
         if not lines:
             raise Misuse(f"there is no box in bay {bay!r} on the list in force", code="bay_unknown")
-        boxes = [box_told(line, called) for line in lines]
+        boxes = [box_fields(line, called) for line in lines]
         return web.json_response({"bay": bay, "at_ms": called.at_ms, "now_at_ms": self._node.clock.now_ms(), "boxes": boxes})
 
     async def _acknowledge(self, request: web.Request) -> web.Response:
         who, wish = person_of(request), typed_json(await body_of(request), Acknowledging)
         standing = await self._crew.alerts.acknowledge(wish.alert, who, wish.note)
-        return web.json_response(alert_told(standing, self._node.clock.now_ms()))
+        return web.json_response(alert_fields(standing, self._node.clock.now_ms()))
 
     async def _take_back(self, request: web.Request) -> web.Response:
         who, wish = person_of(request), typed_json(await body_of(request), Acknowledging)
         standing = await self._crew.alerts.take_back(wish.alert, who, wish.note)
-        return web.json_response(alert_told(standing, self._node.clock.now_ms()))
+        return web.json_response(alert_fields(standing, self._node.clock.now_ms()))
 
     async def _decide(self, request: web.Request) -> web.Response:
         who, wish = person_of(request), typed_json(await body_of(request), Saying)
@@ -216,7 +216,7 @@ def bay_of(line: Roll) -> str:
     return line.slot[:3] or NO_SLOT
 
 
-def box_told(line: Roll, called: Called) -> dict[str, Any]:
+def box_fields(line: Roll, called: Called) -> dict[str, Any]:
     """Return one box of a bay. It has its place (row, tier and whether on deck; None outside every slot), how it is accounted for, and when
     and by whom it was received."""
     slot = Slot.parse(line.slot) if line.slot else None
@@ -235,30 +235,30 @@ def box_told(line: Roll, called: Called) -> dict[str, Any]:
     }
 
 
-def alert_told(one: AlertStanding, now_ms: int) -> dict[str, Any]:
+def alert_fields(alert: AlertStanding, now_ms: int) -> dict[str, Any]:
     """Return one alert as it stands at `now_ms` (UTC ms): its body, its state, and who acknowledged it."""
     return {
-        **one.body,
-        "alert_id": one.id,
-        "topic": one.topic,
-        "state": one.state(now_ms),
-        "stage": one.stage(now_ms),
-        "reopened": one.reopened(now_ms),
-        "change": one.change,
-        "clock_doubted": one.clock_doubted,
-        "raised_at_ms": one.raised_at_ms,
-        "count": one.count,
-        "first_at_ms": one.first_at_ms,
-        "last_at_ms": one.last_at_ms,
-        "acknowledgement": acknowledgement_fields(one.acknowledgement),
+        **alert.body,
+        "alert_id": alert.id,
+        "topic": alert.topic,
+        "state": alert.state(now_ms),
+        "stage": alert.stage(now_ms),
+        "reopened": alert.reopened(now_ms),
+        "change": alert.change,
+        "clock_doubted": alert.clock_doubted,
+        "raised_at_ms": alert.raised_at_ms,
+        "count": alert.count,
+        "first_at_ms": alert.first_at_ms,
+        "last_at_ms": alert.last_at_ms,
+        "acknowledgement": acknowledgement_fields(alert.acknowledgement),
     }
 
 
 def report_head(report: LossReport) -> dict[str, Any]:
     """Return which report it is and how far it has come, without its contents."""
-    told = report.to_json()
-    boxes = {name: len(told[name]) for name in ("lost", "at_risk", "found")}
-    return {name: value for name, value in told.items() if name != "lines"} | boxes
+    fields = report.to_json()
+    boxes = {name: len(fields[name]) for name in ("lost", "at_risk", "found")}
+    return {name: value for name, value in fields.items() if name != "lines"} | boxes
 
 
 def shown(alerts: Sequence[AlertStanding]) -> list[AlertStanding]:
@@ -275,5 +275,5 @@ def _pdf(report: LossReport) -> bytes:
     return report_pdf(report)
 
 
-def _dumps(told: object) -> str:
-    return json.dumps(told, ensure_ascii=False)
+def _dumps(body: object) -> str:
+    return json.dumps(body, ensure_ascii=False)

@@ -154,7 +154,7 @@ class LinkChoice:
         self._seeking, self._yard = Seeking(ports, node.clock), Yard(headquarters.lan_url if headquarters else None, node.clock)
         self._awaited = ""
         self._awaited_since_s = 0.0
-        self._introduces = self._beside = False
+        self._introduces = self._also_satellite = False
 
     def choose(self, wish: str) -> None:
         """Choose a link until the next choice, also over restarts of the node: `auto`, `none`, `satellite`, `lan` (headquarters over a
@@ -176,9 +176,9 @@ class LinkChoice:
         settings = self._node.settings
         if self._headquarters is None or not settings.policy("satellite").carries("digests"):
             return False
-        beside = [] if self._introduces else [one for one in self._kept if one.link == "satellite"]
-        answering = beside or self._kept
-        return not any(settings.policy(one.link).carries("containers") for one in (*settings.peers, *answering))
+        over_satellite = [] if self._introduces else [peer for peer in self._kept if peer.link == "satellite"]
+        answering = over_satellite or self._kept
+        return not any(settings.policy(peer.link).carries("containers") for peer in (*settings.peers, *answering))
 
     async def run(self) -> None:
         """Look where the ship is whenever `ships` grows, and link accordingly, until cancelled."""
@@ -205,12 +205,12 @@ class LinkChoice:
                 self._turn.share_budgets()
                 if self.wish == AUTO and self._is_astray():
                     await self._seeking.seek()
-                if self.wish == AUTO and self._is_to_dial() and (self.port is None or self._beside):
+                if self.wish == AUTO and self._is_to_dial() and (self.port is None or self._also_satellite):
                     await self._yard.look(self._is_in_the_yard())
                 wanted = self._wanted()
                 if wanted != self._kept:
                     self._kept = wanted
-                    _log.info("links now: %s", ", ".join(f"{one.node} ({one.link})" for one in wanted) or "none")
+                    _log.info("links now: %s", ", ".join(f"{peer.node} ({peer.link})" for peer in wanted) or "none")
                     self._node.link([*self._node.settings.peers, *wanted])
                 await asyncio.sleep(LOOK_S)
         finally:
@@ -237,25 +237,25 @@ class LinkChoice:
         lies = port_at(self._ports, self.where, self.port)
         if not self._is_astray():
             self._seeking.give_up()
-        found = self._seeking.found
-        port = lies or found
+        found_port = self._seeking.found
+        port = lies or found_port
         self.port = port.locode if port else None
-        by_herself: LinkClass = "lan" if self.wish == AUTO and self._yard.there else "satellite"
-        ashore = [self._headquarters.address(_TO_HEADQUARTERS.get(self.wish, by_herself))] if self._headquarters else []
+        own_choice: LinkClass = "lan" if self.wish == AUTO and self._yard.there else "satellite"
+        ashore = [self._headquarters.address(_TO_HEADQUARTERS.get(self.wish, own_choice))] if self._headquarters else []
         if self.wish not in (AUTO, NONE, *_TO_HEADQUARTERS):
-            port = next(one for one in self._ports if one.locode == self.wish)
+            port = next(call for call in self._ports if call.locode == self.wish)
         if port is None or self.wish in (NONE, *_TO_HEADQUARTERS):
             self._awaited = ""
             self._introduces = self.wish != NONE and self._is_unknown()
             return ashore if self._introduces or (self.wish != NONE and self._is_to_dial()) else []
-        nodes = [one for one in self._ports if one.locode == port.locode]
+        nodes = [call for call in self._ports if call.locode == port.locode]
         away = self._is_away(port.locode, nodes) and self.wish == AUTO
-        if found and away:
+        if found_port and away:
             self._seeking.give_up()
-        self._beside = away or (found is not None and not self._in_session(nodes))
-        self._introduces = self.wish == AUTO and not self._beside and self._is_unknown()
-        also = self._introduces or (self._beside and self.wish == AUTO and self._is_to_dial())
-        return [*(one.address("port") for one in nodes), *(ashore if also else [])]
+        self._also_satellite = away or (found_port is not None and not self._in_session(nodes))
+        self._introduces = self.wish == AUTO and not self._also_satellite and self._is_unknown()
+        also = self._introduces or (self._also_satellite and self.wish == AUTO and self._is_to_dial())
+        return [*(node.address("port") for node in nodes), *(ashore if also else [])]
 
     def _is_in_the_yard(self) -> bool:
         """Return whether the ship is in session with headquarters over a network that is not metered."""

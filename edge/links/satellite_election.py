@@ -75,23 +75,23 @@ class Companion:
 
         At the first look the report of the newest generation counts as if it came then.
         """
-        told = _told(log, name)
-        newest = max((origin for origin, _, _ in told), default=None)
-        for origin, offset, said in told:
+        reports = _last_reports(log, name)
+        newest = max((origin for origin, _, _ in reports), default=None)
+        for origin, offset, report in reports:
             is_new = origin == newest if self._ends is None else self._ends.get(origin) != offset
             if is_new:
-                gauges = [(key.split("."), value) for key, value in said.gauges.items()]
+                gauges = [(key.split("."), value) for key, value in report.gauges.items()]
                 self._linked = {key[1] for key, value in gauges if len(key) == 4 and (key[0], key[3]) == ("link", "open") and value}
                 self._heard_at_s = now_s
-        self._ends = {origin: offset for origin, offset, _ in told}
+        self._ends = {origin: offset for origin, offset, _ in reports}
         return self._linked if now_s - self._heard_at_s <= STALE_S else set()
 
 
 def spent(log: LogReader, name: str) -> Iterator[dict[str, tuple[str, Word]]]:
     """Yield the last reports of the ship's node of this name, the newest at the end: per class of link for which it has a budget, the day
     (UTC) and its report of it."""
-    for said in sorted((said for _, _, said in _told(log, name)), key=lambda said: said.wall_at_ms):
-        words, gauges = {}, said.gauges
+    for report in sorted((report for _, _, report in _last_reports(log, name)), key=lambda report: report.wall_at_ms):
+        words, gauges = {}, report.gauges
         for link in [key.split(".")[1] for key in gauges if key.startswith("budget.") and key.endswith(".day")]:
             with suppress(KeyError, ValueError, OverflowError):  # what a program wrote there that is no node's word says nothing
                 day, given = date.fromordinal(int(gauges[f"budget.{link}.day"])).isoformat(), f"budget.{link}.given_bytes."
@@ -100,16 +100,16 @@ def spent(log: LogReader, name: str) -> Iterator[dict[str, tuple[str, Word]]]:
         yield words
 
 
-class _Said(msgspec.Struct):
+class _LinkReport(msgspec.Struct):
     wall_at_ms: int
     gauges: dict[str, float | bool]
 
 
-def _told(log: LogReader, name: str) -> list[tuple[Origin, int, _Said]]:
+def _last_reports(log: LogReader, name: str) -> list[tuple[Origin, int, _LinkReport]]:
     """Return the last report of each of the node's generations, and its offset; skip reports of another form."""
-    told = []
+    reports = []
     for batch in log.latest(METRICS, f"{name}.ship", [name]):
         with suppress(msgspec.MsgspecError, RecursionError):
-            said = msgspec.json.decode(batch.records.column(BODY)[0].as_py() or "", type=_Said)
-            told.append((batch.origin, batch.records.column(OFFSET)[0].as_py(), said))
-    return told
+            report = msgspec.json.decode(batch.records.column(BODY)[0].as_py() or "", type=_LinkReport)
+            reports.append((batch.origin, batch.records.column(OFFSET)[0].as_py(), report))
+    return reports

@@ -113,11 +113,11 @@ class Buffer:
         if not rungs:
             return False
         waits.let_go(records)
-        told = self.thinned.setdefault(stream, PlannedThinning(0.0, self._aboard.at_s))
-        told.records += records
+        thinning = self.thinned.setdefault(stream, PlannedThinning(0.0, self._aboard.at_s))
+        thinning.records += records
         layers = self._kept.setdefault(kept_of(stream), [0.0] * len(rungs))
         layers[0] += records * rungs[0].kept_share
-        self._tell(stream, rungs)
+        self._report_kept(stream, rungs)
         return True
 
     def _thin_kept(self, name: str) -> bool:
@@ -128,17 +128,17 @@ class Buffer:
             if records:
                 layers[at] -= records
                 layers[at + 1] += records * rung.kept_share
-                self._tell(stream, rungs)
+                self._report_kept(stream, rungs)
                 return True
         return False
 
-    def _tell(self, stream: str, rungs: Sequence[Rung]) -> None:
+    def _report_kept(self, stream: str, rungs: Sequence[Rung]) -> None:
         """Report how many kept records wait now, and at how many bytes each."""
         name = kept_of(stream)
         layers = self._kept[name]
         widest = max(at for at, records in enumerate(layers) if records)
-        told = self.thinned[stream]
-        told.kept, told.window_ms = sum(layers), rungs[widest].window_ms
+        thinning = self.thinned[stream]
+        thinning.kept, thinning.window_ms = sum(layers), rungs[widest].window_ms
         bytes_each = sum(records * rung.kept_bytes for records, rung in zip(layers, rungs, strict=True)) / sum(layers)
         flow = Flow(name, self._definitions.of(name).lane, 0.0, lambda records: bytes_each * records, max(1, round(sum(layers))))
         self._aboard.wait(flow, sum(layers))

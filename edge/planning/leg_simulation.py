@@ -70,31 +70,31 @@ class _Account:
     """The bytes of a link, by days."""
 
     link: Link
-    purse: RemainingBudget | None
+    remaining: RemainingBudget | None
     days: dict[str, Day] = field(default_factory=dict)
 
     def today(self, at_s: float, alerts: bool = False) -> Day:
         """Return the day for which the next traffic counts, to its end."""
         name = datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d")
-        if self.purse is not None:
-            self.purse.ahead(0, alerts)
+        if self.remaining is not None:
+            self.remaining.ahead(0, alerts)
         return self.days.setdefault(name, Day(name))
 
     def passed(self, day: Day, bytes_: float) -> None:
         """Count so many bytes as passed through the link's socket."""
         day.bytes += bytes_
-        if self.purse is not None:
-            self.purse.passed(round(bytes_))
-        tariff = self.link.tariff if self.purse is None else self.purse.budget.tariff
-        if self.purse is not None or tariff.price_per_mb:
+        if self.remaining is not None:
+            self.remaining.passed(round(bytes_))
+        tariff = self.link.tariff if self.remaining is None else self.remaining.budget.tariff
+        if self.remaining is not None or tariff.price_per_mb:
             day.charged_bytes = tariff.charge(round(day.bytes))
             day.cost = tariff.cost(day.charged_bytes)
 
     def allowed_bytes(self) -> float | None:
         """Return how many bytes today's budget still allows; None: without a limit."""
-        if self.purse is None:
+        if self.remaining is None:
             return None
-        return self.purse.free_bytes() / (1 + self.purse.budget.overhead_percent / 100)
+        return self.remaining.free_bytes() / (1 + self.remaining.budget.overhead_percent / 100)
 
 
 class Sailing:
@@ -107,8 +107,8 @@ class Sailing:
         """Sail one leg, over this link, to its end."""
         aboard, begins_s = self._aboard, self._aboard.at_s
         aboard.leg_begins(link.line.streams)
-        purse = None if link.budget is None else RemainingBudget(link.budget, {}, _kept, lambda: int(aboard.at_s * 1000))
-        account = _Account(link, purse)
+        remaining = None if link.budget is None else RemainingBudget(link.budget, {}, _kept, lambda: int(aboard.at_s * 1000))
+        account = _Account(link, remaining)
         ends_s, up = begins_s + lasts_s, False
         while aboard.at_s < ends_s:
             reached, changes_s = _reached(link, aboard.at_s - begins_s)
@@ -122,13 +122,13 @@ class Sailing:
             else:
                 self._for_alerts(until_s, account)
             self._hourly()
-        tallies = {one.flow.stream: one.tally for one in aboard.waiting}
-        waiting = {one.flow.stream: one.records for one in aboard.waiting}
+        tallies = {backlog.flow.stream: backlog.tally for backlog in aboard.waiting}
+        waiting = {backlog.flow.stream: backlog.records for backlog in aboard.waiting}
         return LegOutcome(name, link, begins_s, ends_s, tallies, waiting, list(account.days.values()))
 
     def _opens(self, account: _Account) -> bool:
-        link, purse = account.link, account.purse
-        if purse is not None and not (purse.state(link.opening_bytes) == "open" and purse.hold(link.window_bytes)):
+        link, remaining = account.link, account.remaining
+        if remaining is not None and not (remaining.state(link.opening_bytes) == "open" and remaining.hold(link.window_bytes)):
             return False
         account.passed(account.today(self._aboard.at_s), link.meeting_bytes)
         self._aboard.opened(link.line)
@@ -146,8 +146,8 @@ class Sailing:
         return self._close(account)
 
     def _close(self, account: _Account) -> bool:
-        if account.purse is not None:
-            account.purse.release(account.link.window_bytes)
+        if account.remaining is not None:
+            account.remaining.release(account.link.window_bytes)
         return False
 
     def _for_alerts(self, until_s: float, account: _Account) -> None:

@@ -62,7 +62,7 @@ def as_heard(readings: pa.RecordBatch) -> pa.RecordBatch:
 def alerts(ship: SampleShip, every_ms: float) -> Sample:
     """Return a sample of alerts for boxes out of range, each with the evidence for it."""
 
-    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
+    def make_record(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         box, signals = chance.choice(ship.boxes), ("return_c", "supply_c", "power_on")
         evidence = tuple(
             Evidence("temperature", name, round(chance.uniform(0, 3), 2), f"{name} {chance.uniform(-20, 20):.1f} °C", at_ms)
@@ -85,17 +85,17 @@ def alerts(ship: SampleShip, every_ms: float) -> Sample:
             posterior=chance.random(),
         ).made()
 
-    return lambda rows: _made(ship, rows, every_ms, one)
+    return lambda rows: _made(ship, rows, every_ms, make_record)
 
 
 def events(ship: SampleShip, every_ms: float) -> Sample:
     """Return a sample of events of boxes that are knocked."""
     place = WatchPlace(ship.origin.node, ship=ship.imo)
 
-    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
+    def make_record(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         return event(place, chance.choice(ship.boxes), "X_SHOCK", at_ms)
 
-    return lambda rows: _made(ship, rows, every_ms, one)
+    return lambda rows: _made(ship, rows, every_ms, make_record)
 
 
 def statements(ship: SampleShip, stream: str, every_ms: float) -> Sample:
@@ -103,7 +103,7 @@ def statements(ship: SampleShip, stream: str, every_ms: float) -> Sample:
 
     def sample(rows: int) -> pa.RecordBatch:
         chance, key = random.Random(SEED), SigningKey.from_seed(bytes(32))
-        chain, told = Chain(stream, ship.origin), []
+        chain, batches = Chain(stream, ship.origin), []
         for number in range(min(rows, STATEMENTS)):
             at_ms = ship.begins_at_ms + round(number * every_ms)
             row = to_batch([Record(chance.choice(ship.boxes), device_at_ms=at_ms, body={"number": number})])
@@ -111,9 +111,9 @@ def statements(ship: SampleShip, stream: str, every_ms: float) -> Sample:
             for name, value in stamps.items():
                 row = row.append_column(name, pa.array([value], pa.int64()))
             chain.follow(row)
-            told.append(state(chain, at_ms, key).append().records)
-            chain.clear_stored()
-        return as_heard(concat(told))
+            batches.append(state(chain, at_ms, key).append().records)
+            chain.told()
+        return as_heard(concat(batches))
 
     return sample
 
@@ -131,19 +131,19 @@ def digests(readings: pa.RecordBatch) -> Sample:
 def waiting(ship: SampleShip, streams: Mapping[str, float], every_ms: float) -> Sample:
     """Return a sample of the ship's reports of what waits aboard, `streams` growing by so many records a second."""
 
-    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
+    def make_record(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         since_ms, seconds = ship.begins_at_ms, (at_ms - ship.begins_at_ms) / 1000
         counted = {name: {"records": int(per_s * seconds), "since_at_ms": since_ms} for name, per_s in streams.items()}
         return MadeRecord(ship.origin.node, at_ms, {"at_ms": at_ms, "wall_at_ms": at_ms + 3, "streams": counted})
 
-    return lambda rows: _made(ship, rows, every_ms, one)
+    return lambda rows: _made(ship, rows, every_ms, make_record)
 
 
 def metrics(ship: SampleShip, links: tuple[str, ...], every_ms: float) -> Sample:
     """Return a sample of the state of the ship's node: all that it counts, and gauges of so many links (`hq.satellite`)."""
     metrics = Metrics(f"{ship.origin.node}.ship")
 
-    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
+    def make_record(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         for name in COUNTS:
             metrics.count(name, chance.randrange(3))
         for name in TIMES:
@@ -155,31 +155,31 @@ def metrics(ship: SampleShip, links: tuple[str, ...], every_ms: float) -> Sample
         metrics.gauge("links", len(links))
         return MadeRecord(metrics.process, at_ms, metrics.body(at_ms, at_ms + 3))
 
-    return lambda rows: _made(ship, rows, every_ms, one)
+    return lambda rows: _made(ship, rows, every_ms, make_record)
 
 
 def consumers(ship: SampleShip, rows_a_step: float, every_ms: float) -> Sample:
     """Return a sample of the positions of the ship's watch: a record of each of its three streams at each of its steps."""
     names = (f"aboard/{ship.imo}", "containers", "ships")
-    told_by = {names[0]: Origin("hq", ship.origin.generation)}
+    origins = {names[0]: Origin("hq", ship.origin.generation)}
 
-    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
+    def make_record(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         step, which = divmod(number, len(names))
         reached = {names[0]: 4_000, names[1]: round(step * rows_a_step), names[2]: round(step * rows_a_step / 100)}
         stream = names[which]
         return MadeRecord(
-            f"watch/{stream}", at_ms, {"stream": stream, "position": {str(told_by.get(stream, ship.origin)): reached[stream]}}
+            f"watch/{stream}", at_ms, {"stream": stream, "position": {str(origins.get(stream, ship.origin)): reached[stream]}}
         )
 
-    return lambda rows: _made(ship, rows, every_ms / len(names), one, timed=False)
+    return lambda rows: _made(ship, rows, every_ms / len(names), make_record, timed=False)
 
 
 def _made(
-    ship: SampleShip, rows: int, every_ms: float, one: Callable[[random.Random, int, int], MadeRecord], timed: bool = True
+    ship: SampleShip, rows: int, every_ms: float, make_record: Callable[[random.Random, int, int], MadeRecord], timed: bool = True
 ) -> pa.RecordBatch:
     """Return `rows` records, `every_ms` apart, as if each was committed alone; with `timed` the device's time is given as such."""
     chance = random.Random(SEED)
-    made = [one(chance, number, ship.begins_at_ms + round(number * every_ms)) for number in range(rows)]
+    made = [make_record(chance, number, ship.begins_at_ms + round(number * every_ms)) for number in range(rows)]
     device = ship.origin.node if timed else None
     batch = as_heard(to_batch([Record(each.topic, device=device, device_at_ms=each.at_ms, body=each.body) for each in made]))
     if timed:

@@ -80,12 +80,12 @@ def _ship(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReading
 def _kinds(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings, ship: SampleShip) -> Iterator[_Kind]:
     boxes_s, ship_s = voyage.boxes / voyage.interval_s, 2 / voyage.ship_interval_s
     alerts_s, events_s = voyage.alerts_per_day / DAY_S, voyage.events_per_day / DAY_S
-    telling_s, metrics_s = 1 / settings.waiting_every_s, 1 / settings.node.metrics_every_s
+    waiting_s, metrics_s = 1 / settings.waiting_every_s, 1 / settings.node.metrics_every_s
     step_s = gathering_s(boxes_s + ship_s, 0.0, GATHER_S)
     at_sea = {CONTAINERS: boxes_s, CONSUMERS: WATCHED / step_s, "metrics": metrics_s, "events": events_s}
     yield _Kind(CONTAINERS, boxes_s, lambda rows: _of_boxes(voyage, readings, rows), rows=MERGED_ROWS)
     yield _Kind("ships", ship_s, lambda rows: record_samples.as_heard(readings.ship(ceil(rows / 2))).slice(0, rows))
-    yield _Kind(WAITING, telling_s, record_samples.waiting(ship, at_sea, 1000 / telling_s))
+    yield _Kind(WAITING, waiting_s, record_samples.waiting(ship, at_sea, 1000 / waiting_s))
     yield _Kind("metrics", metrics_s, record_samples.metrics(ship, _links(settings), 1000 / metrics_s), rows=METRICS_ROWS)
     yield _Kind(CONSUMERS, WATCHED / step_s, record_samples.consumers(ship, boxes_s * step_s, 1000 * step_s), together=WATCHED)
     if readings_wait(settings):

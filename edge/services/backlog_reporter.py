@@ -21,7 +21,7 @@ from streams.model.ranges import RangeSet
 from streams.model.records import ORDER_AT, Record, to_batch
 from streams.retention import known_holdings
 
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 ASHORE = Peer("", "hq")
 """A record waits until a port or headquarters has it; what is none of headquarters' waits for nobody."""
@@ -38,28 +38,28 @@ def waiting(log: Log, definitions: Definitions, durable: Durable) -> Streams:
     that waits, of the earliest one where a node's generations each have some; later records may have earlier times, as devices report late.
     Raises RetryLater, as the log does, and Misuse where the first block that waits is of an unknown codec version.
     """
-    found: Streams = {}
+    backlog: Streams = {}
     for stream in log.streams():
         if stream == CONSUMERS or parent_of(stream) != stream or not may_have(ASHORE, definitions.of(stream)):
             continue
         records, since_ms = 0, []
-        for origin, one in log.ledger(stream).items():
-            lacked = one.held.without(durable.get(stream, {}).get(origin, ())) if origin.node == log.node else None
+        for origin, ledger in log.ledger(stream).items():
+            lacked = ledger.held.without(durable.get(stream, {}).get(origin, ())) if origin.node == log.node else None
             if lacked and (first := next(log.run(stream, origin, lacked.first(), lacked.first() + 1), None)):
                 records += lacked.count()
                 since_ms.append(first.records.column(ORDER_AT)[0].as_py())
         if records:
-            found[stream] = {"records": records, "since_at_ms": min(since_ms)}
-    return found
+            backlog[stream] = {"records": records, "since_at_ms": min(since_ms)}
+    return backlog
 
 
-class TellingWaiting:
+class BacklogReporter:
     """Background work of a ship's node (`run`): every `every_s` (wall) it reports what waits, if that has changed."""
 
     def __init__(self, node: Node, every_s: float) -> None:
         self._node, self._every_s = node, every_s
         self._remembered: dict[str, dict[Origin, RangeSet]] | None = None
-        self._told: Streams | None = None
+        self._reported: Streams | None = None
         self._finding: asyncio.Task[Streams] | None = None
 
     async def now(self) -> Streams:
@@ -74,19 +74,19 @@ class TellingWaiting:
         while True:
             await asyncio.sleep(self._every_s)
             try:
-                await self._tell()
+                await self._report()
             except LandfallError as problem:
-                told.warning("what waits is reported later: %s", problem)
+                logger.warning("what waits is reported later: %s", problem)
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         node = self._node
         if self._remembered is None or node.settings.companions():
             self._remembered = await asyncio.to_thread(self._known_before, node.log)
         now = await self.now()
         node.metrics.gauges(GAUGES, {f"{GAUGES}{stream}.{what}": value for stream, waits in now.items() for what, value in waits.items()})
-        if now != self._told:
+        if now != self._reported:
             await node.append([self._record(now)])
-            self._told = now
+            self._reported = now
 
     def durable(self) -> Durable:
         """Return what is ashore of this node's own records, by any node's report."""

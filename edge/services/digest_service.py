@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from cargo.shore_rules.digests import FROM, READINGS, UNTIL, DigestFold
 from edge.links.link_choice import LinkChoice
-from edge.services.backlog_reporter import Durable, TellingWaiting
+from edge.services.backlog_reporter import BacklogReporter, Durable
 from landfall.node.node import Node
 from landfall.node.peers.peer_acknowledgements import ClaimedRanges
 from streams.commit_points import commit_point
@@ -54,8 +54,8 @@ class Digesting:
     """`run` it as background work of a ship's node. A digest is made while the link the ship keeps does not carry readings, and the
     satellite's carries digests (`LinkChoice.readings_wait`); windows that end at other times pass without."""
 
-    def __init__(self, node: Node, links: LinkChoice, telling: TellingWaiting, every_h: float) -> None:
-        self._node, self._links, self._telling = node, links, telling
+    def __init__(self, node: Node, links: LinkChoice, backlog: BacklogReporter, every_h: float) -> None:
+        self._node, self._links, self._backlog = node, links, backlog
         self._every_h, self._every_ms = every_h, round(every_h * HOUR_MS)
         self._consumer: Consumer | None = None
         self._until_ms = self._due_ms = 0
@@ -97,10 +97,10 @@ class Digesting:
         """Return the consumer as an earlier run of this node left it; and where it is to begin, if there was none."""
         consumer = Consumer(log, DIGESTS, CONTAINERS)
         own = (batch for batch in log.topic_rows(DIGESTS, self._summary_topic()) if batch.origin.node == log.node)
-        for told in (row.record.signals for batch in own for row in batch.rows()):
-            if int(told.get(UNTIL, 0)) > self._until_ms:  # a statement of the muster has none
-                self._until_ms = int(told[UNTIL])
-                self._last = {name: int(told[name]) for name in (FROM, UNTIL, BOXES, READINGS)}
+        for summary in (row.record.signals for batch in own for row in batch.rows()):
+            if int(summary.get(UNTIL, 0)) > self._until_ms:  # a statement of the muster has none
+                self._until_ms = int(summary[UNTIL])
+                self._last = {name: int(summary[name]) for name in (FROM, UNTIL, BOXES, READINGS)}
         if log.latest(CONSUMERS, DIGESTS, [log.node]):
             return consumer, None
         return consumer, self._read(consumer.position(), now_ms // self._every_ms * self._every_ms, now_ms, None).position
@@ -140,7 +140,7 @@ class Digesting:
         until_ms = (since_ms // self._every_ms + 1) * self._every_ms
         if until_ms > now_ms:
             return None
-        return self._read(position, until_ms, now_ms, None if at_home is None else self._telling.with_signed(at_home, (CONTAINERS,)))
+        return self._read(position, until_ms, now_ms, None if at_home is None else self._backlog.with_signed(at_home, (CONTAINERS,)))
 
     def _read(self, position: Position, until_ms: int, now_ms: int, durable: Durable | None) -> _Window:
         """Return the window of the readings that were received after `position` and before `until_ms`, or are dated after `now_ms`.

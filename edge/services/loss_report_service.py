@@ -148,7 +148,7 @@ class LossReports:
     def _here(self) -> tuple[Registry, tuple[int, Mapping[str, Any]] | None]:
         clock = self._node.clock
         last = latest_position(self._node.log, self._imo, None if clock.doubted() else clock.now_ms())
-        return _told(self._node.log, f"aboard/{self._imo}"), last[-1] if last else None
+        return _received_registry(self._node.log, f"aboard/{self._imo}"), last[-1] if last else None
 
     async def _draft(self) -> None:
         await asyncio.to_thread(self._catch_up)
@@ -216,14 +216,14 @@ class LossReports:
         return await asyncio.to_thread(self._full_facts, self._bare_facts(incident), muster)
 
     def _full_facts(self, bare: Facts, muster: Mapping[str, Any]) -> Facts:
-        return full_facts(self._node.log, bare, _told(self._node.log, f"aboard/{self._imo}"), muster)
+        return full_facts(self._node.log, bare, _received_registry(self._node.log, f"aboard/{self._imo}"), muster)
 
 
 def _record(made: MadeRecord) -> Record:
     return Record(made.topic, device_at_ms=made.at_ms, body=made.body)
 
 
-def _told(log: LogReader, stream: str) -> Registry:
+def _received_registry(log: LogReader, stream: str) -> Registry:
     """Read the entries that headquarters sent the ship, again at each call: they are large, and seldom wanted."""
     registry = Registry()
     for topic, body in Bodies(log, stream).news():

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cargo.shore_rules.ship_queries import RECORDS_MAX, TOPIC, Allowance, Answer, Ask, QueryMatch, answered, read_answer, read_ask
-from edge.services.backlog_reporter import Durable, TellingWaiting
+from edge.services.backlog_reporter import BacklogReporter, Durable
 from landfall.node.node import Node
 from landfall.node.peers.peer_acknowledgements import ClaimedRanges
 from landfall.node.settings import LinkSettings
@@ -73,8 +73,8 @@ class _Unsent:
 class QueryResponder:
     """`run` it as background work of a ship's node."""
 
-    def __init__(self, node: Node, telling: TellingWaiting) -> None:
-        self._node, self._telling = node, telling
+    def __init__(self, node: Node, backlog: BacklogReporter) -> None:
+        self._node, self._backlog = node, backlog
         self._aboard = f"aboard/{node.settings.identity}"
         self._codec = BlockCodec()
         self._sent: dict[Key, RangeSet] = {}
@@ -161,8 +161,8 @@ class QueryResponder:
                             what, "not answered", code="record_unreadable", topic=topic, problem=str(problem)[:PROBLEM_CHARS_MAX]
                         )
 
-    def _pick(self, ask: Ask, at_home: ClaimedRanges) -> _Picked:
-        durable = self._telling.with_signed(at_home, ASKED_STREAMS)
+    def _pick(self, ask: Ask, at_home: Told) -> _Picked:
+        durable = self._backlog.with_signed(at_home, ASKED_STREAMS)
         parts: list[Record] = []
         records = sent_before = 0
         for stream in ASKED_STREAMS:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from cargo.vocabulary.trade_codes import make_container
-from edge.services.backlog_reporter import TellingWaiting
+from edge.services.backlog_reporter import BacklogReporter
 from edge.services.query_responder import QueryResponder, _Unsent
 from landfall.node.node import Node
 from landfall.node.settings import LinkSettings
@@ -78,7 +78,7 @@ async def at_sea(folder: Path, wall: StillClock, budget: int | None = BUDGET, pr
     reserve = RESERVE if budget else 0
     satellite = LinkSettings(budget_bytes_per_day=budget, alerts_reserve_bytes=reserve, price_per_mb=price)
     ship = Node(settings("ship-a", folder).model_copy(update={"links": {"satellite": satellite}}), wall=wall)
-    ship.add_background("answers", QueryResponder(ship, TellingWaiting(ship, every_s=3_600)).run)
+    ship.add_background("answers", QueryResponder(ship, BacklogReporter(ship, every_s=3_600)).run)
     await ship.start()
     try:
         yield ship
@@ -305,6 +305,6 @@ def test_an_answer_counts_until_its_home_or_who_is_at_the_end_of_its_link_has_it
         settled=lambda key: {peer: RangeSet([(0, end)]) for peer, end in told.items()},
     )
     node = SimpleNamespace(settings=SimpleNamespace(identity="9321483"), links=said)
-    answering = QueryResponder(cast(Node, node), cast(TellingWaiting, None))
+    answering = QueryResponder(cast(Node, node), cast(BacklogReporter, None))
     answering._unsent = [_Unsent(at, 5, "satellite", 100)]
     assert (answering._still_unsent() == []) is passed

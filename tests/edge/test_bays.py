@@ -7,7 +7,7 @@ import json
 from playwright.sync_api import sync_playwright
 
 from cargo.loss.muster import Roll
-from edge.console.crew_api import bays, box_told
+from edge.console.crew_api import bays, box_fields
 from landfall.watch.muster_reader import Called
 from tests.edge.test_console_ages import served
 from tests.support.browser_tab import CHROMIUM, CHROMIUM_FLAGS
@@ -37,8 +37,8 @@ def test_listed_boxes_without_a_slot_are_no_boxes_on_no_list() -> None:
 
 def test_each_box_of_a_bay_says_what_its_number_is() -> None:
     called = Called(0, None, LINES, {}, {})
-    assert [box_told(line, called)["number_kind"] for line in LINES] == ["iso", "owner", "unreadable", "iso"]
-    told = {"bay": "unknown", "at_ms": 0, "boxes": [box_told(line, called) for line in LINES[1:3]]}
+    assert [box_fields(line, called)["number_kind"] for line in LINES] == ["iso", "owner", "unreadable", "iso"]
+    told = {"bay": "unknown", "at_ms": 0, "boxes": [box_fields(line, called) for line in LINES[1:3]]}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
         page = browser.new_page()

@@ -12,7 +12,7 @@ import pytest
 
 from cargo.vocabulary.trade_codes import make_container
 from edge.links.link_choice import LinkChoice
-from edge.services.backlog_reporter import TellingWaiting
+from edge.services.backlog_reporter import BacklogReporter
 from edge.services.digest_service import DIGESTS, HOUR_MS, Digesting
 from edge.settings import Headquarters
 from landfall.node.node import Node
@@ -39,7 +39,7 @@ class Ship:
         self.node, self.clock = node, clock
         shore = Headquarters.model_validate({"node": "hq", "url": "http://127.0.0.1:1", "token": "token-of-ship-a"})
         self.links = LinkChoice(node, [], shore)
-        self.digesting = Digesting(node, self.links, TellingWaiting(node, every_s=3_600), every_h)
+        self.digesting = Digesting(node, self.links, BacklogReporter(node, every_s=3_600), every_h)
 
     def keep(self, *links: Any) -> None:
         """These links are hers from now on."""

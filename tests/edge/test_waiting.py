@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 import edge.services.backlog_reporter
-from edge.services.backlog_reporter import Streams, TellingWaiting, waiting
+from edge.services.backlog_reporter import BacklogReporter, Streams, waiting
 from landfall.node.node import Node
 from streams.config.companion_streams import WAITING
 from streams.log import Append, Log
@@ -27,7 +27,7 @@ from tests.support.fleet import SINCE_AT_MS, address, readings, started, until
 async def telling(folder: Path) -> AsyncIterator[Node]:
     """A ship that says every moment what waits."""
     ship = await started("ship-a", folder)
-    task = asyncio.create_task(TellingWaiting(ship, every_s=0.02).run())
+    task = asyncio.create_task(BacklogReporter(ship, every_s=0.02).run())
     try:
         yield ship
     finally:
@@ -86,7 +86,7 @@ async def test_a_log_that_can_not_be_read_now_is_read_the_next_time(tmp_path: Pa
             raise failures.pop(0)
         return ship.log.streams()
 
-    telling = TellingWaiting(cast(Node, Before(ship, log=Before(ship.log, streams=streams))), every_s=0.02)
+    telling = BacklogReporter(cast(Node, Before(ship, log=Before(ship.log, streams=streams))), every_s=0.02)
     task = asyncio.create_task(telling.run())
     await until(lambda: task.done() or "containers" in (said(ship) or {}))
     assert not task.done()
@@ -113,7 +113,7 @@ async def test_who_asks_while_it_is_being_found_is_told_the_same(tmp_path: Path,
     """To find it a block is read: once for all that ask, and anew for who asks later."""
     ship = await started("ship-a", tmp_path)
     await ship.append([readings(0, 7)])
-    telling, found, go_on = TellingWaiting(ship, every_s=3600), [0], threading.Event()
+    telling, found, go_on = BacklogReporter(ship, every_s=3600), [0], threading.Event()
 
     def slowly(*what: Any) -> Streams:
         found[0] += 1

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from edge.services.backlog_reporter import TellingWaiting
+from edge.services.backlog_reporter import BacklogReporter
 from edge.services.query_responder import QueryResponder
 from landfall.node.node import Node
 from landfall.node.settings import LinkSettings
@@ -47,7 +47,7 @@ def at_sea(folder: Path, since_ms: int, link: LinkSettings) -> Iterator[Node]:
     async def start() -> tuple[Node, Node]:
         hq = PortNode(PortSettings(node=settings("hq", folder))).node
         vessel = Node(settings("ship-a", folder).model_copy(update={"links": {"satellite": link}}))
-        vessel.add_background("answers", QueryResponder(vessel, TellingWaiting(vessel, every_s=3_600)).run)
+        vessel.add_background("answers", QueryResponder(vessel, BacklogReporter(vessel, every_s=3_600)).run)
         for node in (hq, vessel):
             await node.start()
         rows = [Record(BOX, "TRK", since_ms + at * MINUTE_MS, {"return_c": at / 8}) for at in range(30)]
