@@ -47,7 +47,7 @@ class Clerk:
 
     def run(self, now_ms: Callable[[], int], stop: threading.Event) -> None:
         """Write every paper when it is ready, until all are or `stop` is set. Raises Misuse when a paper or the login is wrong."""
-        told = False
+        is_reported = False
         url = self._door.url.rstrip("/")
         with httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False, verify=self._verify) as client:
             while self.accepted < len(self._papers) and not stop.is_set():
@@ -58,11 +58,11 @@ class Clerk:
                 try:
                     self._write(client, batch)
                     self.accepted += len(batch)
-                    told = False
+                    is_reported = False
                 except (RetryLater, httpx.TransportError) as problem:
-                    if not told:
+                    if not is_reported:
                         self._report(f"headquarters does not take entries ({problem}); trying again")
-                    told = True
+                    is_reported = True
                     stop.wait(RETRY_S)
 
     def _ready(self, now_ms: int) -> Sequence[Paper]:
@@ -90,9 +90,9 @@ class Clerk:
 def _check(answer: httpx.Response, what: str) -> None:
     if answer.is_success:
         return
-    told = f"headquarters answered {answer.status_code} to {what}: {answer.text[:300]}"
+    reason = f"headquarters answered {answer.status_code} to {what}: {answer.text[:300]}"
     if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status_code in _RETRIED:
-        raise RetryLater(told, code="api_failed")
+        raise RetryLater(reason, code="api_failed")
     raise Misuse(
-        told, hint="compare api.username, api.password and the registry values in docs/reference/streams-table.md", code="clerk_refused"
+        reason, hint="compare api.username, api.password and the registry values in docs/reference/streams-table.md", code="clerk_refused"
     )

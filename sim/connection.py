@@ -63,7 +63,7 @@ class PublisherConnection:
         self._out: list[bytes] = []
         self._left = b""
         self._reader = PacketReader(PACKET_BYTES_MAX)
-        self._up = self._told = False
+        self._up = self._reported = False
         self._retry_s = RETRY_S_MIN
         self._next_try_s = self._wrote_s = self._heard_s = 0.0
 
@@ -165,9 +165,9 @@ class PublisherConnection:
                 connected = ssl.create_default_context(cafile=str(door.tls_ca)).wrap_socket(connected, server_hostname=door.host)
             connected.setblocking(False)
         except ssl.SSLCertVerificationError as problem:
-            return self._tell(f"{where} shows a certificate that tls_ca does not vouch for ({problem}); trying again")
+            return self._report_once(f"{where} shows a certificate that tls_ca does not vouch for ({problem}); trying again")
         except OSError as problem:
-            return self._tell(f"{where} does not answer ({problem}); trying again")
+            return self._report_once(f"{where} does not answer ({problem}); trying again")
         self.socket, self._reader = connected, PacketReader(PACKET_BYTES_MAX)
         self._out, self._left = [_connect_packet(door, self._client_id)], b""
         self._heard_s = self._wrote_s = self._wall.monotonic_s()
@@ -192,10 +192,10 @@ class PublisherConnection:
     def _welcome(self, code: int) -> None:
         door = self.door
         if code:
-            said = REFUSALS.get(code, f"code {code}")
-            self._tell(f"{door.at} refuses the login of {door.username or 'nobody'} ({said}); trying again")
+            refusal = REFUSALS.get(code, f"code {code}")
+            self._report_once(f"{door.at} refuses the login of {door.username or 'nobody'} ({refusal}); trying again")
             return self.close()
-        self._up, self._told, self._retry_s = True, False, RETRY_S_MIN
+        self._up, self._reported, self._retry_s = True, False, RETRY_S_MIN
         if self.listens_to is not None:
             topic = self.listens_to.encode()
             self._out.append(packet(PacketType.SUBSCRIBE << 4 | 2, b"\0\1" + len(topic).to_bytes(2, "big") + topic + b"\1"))
@@ -208,14 +208,16 @@ class PublisherConnection:
         was_up = self._up
         self.close()
         if was_up:
-            self._tell(f"the connection to {self.door.at} broke ({why}) with {len(self._under_way)} messages not acknowledged")
+            self._report_once(f"the connection to {self.door.at} broke ({why}) with {len(self._under_way)} messages not acknowledged")
         else:
-            self._tell(f"{self.door.at} at {address(self.door.host, self.door.port)} does not answer as MQTT does ({why}); trying again")
+            self._report_once(
+                f"{self.door.at} at {address(self.door.host, self.door.port)} does not answer as MQTT does ({why}); trying again"
+            )
 
-    def _tell(self, what: str) -> None:
+    def _report_once(self, what: str) -> None:
         """Report once per break, not once per try."""
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             self._report(what)
 
 

@@ -77,10 +77,10 @@ def happenings_of(world: World, power_off: Spells, doors_open: Spells, listens: 
     _ashore(world, gathered)
     _falls(world, gathered)
     _topples(world, gathered)
-    return _telling_on(gathered.sorted(), listens)
+    return _with_reports_after_blows(gathered.sorted(), listens)
 
 
-def _telling_on(happened: Happenings, listens: Flags) -> Happenings:
+def _with_reports_after_blows(happened: Happenings, listens: Flags) -> Happenings:
     """Add the messages of listening devices after a blow: one each five seconds for a minute after the last of several blows.
 
     In the first half of the minute a message announces the next one."""

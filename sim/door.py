@@ -42,11 +42,11 @@ def clock_door(clock: StoryClock, token: SecretStr | None, wrong: WrongSecrets) 
     if token is not None:
         door[_TOKEN] = token
     protect_answers(door)
-    door.add_routes([web.get("/clock", _tell), web.post("/control", _control), web.get("/healthz", _tell)])
+    door.add_routes([web.get("/clock", _send_clock), web.post("/control", _control), web.get("/healthz", _send_clock)])
     return door
 
 
-async def _tell(request: web.Request) -> web.Response:
+async def _send_clock(request: web.Request) -> web.Response:
     return web.json_response(request.app[_CLOCK].view())
 
 
@@ -67,8 +67,8 @@ async def _control(request: web.Request) -> web.Response:
         else:
             clock.jump(_given(control.chapter, "chapter"))
     except ValidationError as problem:
-        told = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in problem.errors(include_url=False))
-        return _error(400, "order_misread", told, "send {action: start|pause|resume|speed|jump, speed?, chapter?}")
+        mistakes = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in problem.errors(include_url=False))
+        return _error(400, "order_misread", mistakes, "send {action: start|pause|resume|speed|jump, speed?, chapter?}")
     except Misuse as problem:
         return _error(409, "order_refused", problem.args[0], problem.hint)
     return web.json_response(clock.view())

@@ -27,14 +27,14 @@ class Listening:
         self.boxes = np.flatnonzero(sensors.listens)
         self._numbers = {sensors.world.boxes.numbers[box]: box for box in self.boxes.tolist()}
         self._again = [span for span in truth.asked() if span.until_ms > from_at_ms]
-        self._told_until_ms = max((span.until_ms for span in self._again), default=from_at_ms)
+        self._repeats_until_ms = max((span.until_ms for span in self._again), default=from_at_ms)
         self._made_until_ms = from_at_ms
         self._asked: dict[int, ReportSpan] = {}
         self._called: dict[int, ReportSpan] = {}
 
     def hear(self, requests: Iterable[tuple[int, Request]]) -> None:
         """Receive these requests, each at the intake with that index."""
-        since_ms = max(self._made_until_ms, self._told_until_ms)
+        since_ms = max(self._made_until_ms, self._repeats_until_ms)
         for intake, request in requests:
             self._asked.pop(intake, None)
             self._called.pop(intake, None)

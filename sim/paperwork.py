@@ -217,5 +217,5 @@ def _custody(world: World, pile_ms: int) -> Iterator[Paper]:
 
 def _chapters(world: World) -> Iterator[Paper]:
     for chapter in world.chapters:
-        value = Story(chapter.title, chapter.text, chapter.look, chapter.told_at_ms)
-        yield _paper(chapter.told_at_ms, "story", chapter.id, value)
+        value = Story(chapter.title, chapter.text, chapter.look, chapter.written_at_ms)
+        yield _paper(chapter.written_at_ms, "story", chapter.id, value)

@@ -63,10 +63,10 @@ def concatenated(parts: Sequence[SimulatedReadings]) -> SimulatedReadings:
     ends = np.cumsum([0, *map(len, parts)]).tolist()
     signals: dict[str, Floats] = {}
     for name in (*MEASURED, *NOTED):
-        told = [number for number, part in enumerate(parts) if name in part.signals]
-        if told:
+        numbers = [number for number, part in enumerate(parts) if name in part.signals]
+        if numbers:
             signals[name] = np.full(ends[-1], np.nan)
-        for number in told:
+        for number in numbers:
             signals[name][ends[number] : ends[number + 1]] = parts[number].signals[name]
     return SimulatedReadings(
         heard_at_ms=np.concatenate([part.heard_at_ms for part in parts]),

@@ -137,7 +137,7 @@ class Cooling:
         self._kept = {0: ReeferState(setpoint_c, goods_c, np.zeros(count), *gases)}
         self._held: dict[int, AirBlock] = {}
 
-    def told(self, box: Ints, at_ms: Ints) -> dict[str, Floats]:
+    def signals_at(self, box: Ints, at_ms: Ints) -> dict[str, Floats]:
         """Return what these reefers (numbers among all boxes) report at these instants, by signal: air and setpoint (°C, 0.1), power,
         defrosting, and relative humidity of the return air (%). Those whose gases are looked after report O2 and CO2 (%); NaN for the
         others."""

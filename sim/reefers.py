@@ -53,7 +53,9 @@ def doors_open(world: World) -> Spells:
     lost_at_ms = np.where(world.stages.state == StageState.LOST, world.stages.starts_at_ms, NEVER_MS).min(axis=1)
     looked_into = (since > stuffed) & (until < np.minimum(strips, lost_at_ms))
     since, until = np.where(looked_into, since, NEVER_MS), np.where(looked_into, until, NEVER_MS)
-    return Spells.beside((opened, stuffed), (since, until), (strips, np.where(strips < NEVER_MS, strips + STRIPPED_OPEN_MS, NEVER_MS)))
+    return Spells.from_columns(
+        (opened, stuffed), (since, until), (strips, np.where(strips < NEVER_MS, strips + STRIPPED_OPEN_MS, NEVER_MS))
+    )
 
 
 def _customs(stages: Stages, chance: Chance, boxes: Ints) -> tuple[Ints, Ints]:
@@ -75,7 +77,7 @@ def weak_compressor(world: World) -> Spells:
     comes = world.boxes.reefer & (chance.uniform("weak", boxes) < world.reefer_incidents_per_day * span_ms / DAY_MS)
     since = (times.begins_at_ms + chance.between("weak at", 0, span_ms, boxes)).astype(np.int64)
     lasts = (chance.between("weak for", *WEAK_H, boxes) * HOUR_MS).astype(np.int64)
-    return Spells.beside((np.where(comes, since, NEVER_MS), np.where(comes, since + lasts, NEVER_MS)))
+    return Spells.from_columns((np.where(comes, since, NEVER_MS), np.where(comes, since + lasts, NEVER_MS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def wrong_setpoints(world: World) -> WrongSetpoints:
     ends = begins + (chance.between("set wrong for", *WRONG_H, boxes) * HOUR_MS).astype(np.int64)
     way = np.where(chance.uniform("set too cold", boxes) < 0.5, -1.0, 1.0)
     by_c = way * np.floor(chance.between("set wrong by", 1, WRONG_C + 1, boxes))
-    spells = Spells.beside((np.where(comes, begins, NEVER_MS), np.where(comes, np.minimum(ends, until), NEVER_MS)))
+    spells = Spells.from_columns((np.where(comes, begins, NEVER_MS), np.where(comes, np.minimum(ends, until), NEVER_MS)))
     return WrongSetpoints(spells, by_c)
 
 
@@ -131,7 +133,7 @@ class Defrosts:
         reefers = np.arange(len(self.boxes))
         first = (from_at_ms + self.phase_ms) // self.every_ms
         begins = [(first + nth) * self.every_ms - self.phase_ms for nth in (0, 1)]
-        return Spells.beside(*((since, since + self._lasts_ms(reefers, first + nth)) for nth, since in enumerate(begins)))
+        return Spells.from_columns(*((since, since + self._lasts_ms(reefers, first + nth)) for nth, since in enumerate(begins)))
 
     def _lasts_ms(self, reefers: Ints, cycle: Ints) -> Ints:
         lasts = self.chance.between("defrost lasts", *DEFROST_MS, self.boxes[reefers], cycle)

@@ -301,9 +301,9 @@ class Sensors:
         """Return what reefers report of their air, NaN for dry boxes except for their humidity. Once stripped and unplugged they report no
         more of it."""
         cold = np.flatnonzero(at_ms < np.where(self.world.boxes.reefer, self.world.boxes.stripped_at_ms, 0)[box])
-        told = self.cooling.told(box[cold], at_ms[cold])
-        humidity_pct[cold] = told.pop("humidity_pct")
-        return {"humidity_pct": humidity_pct, **{name: _spread(values, cold, len(box)) for name, values in told.items()}}
+        signals = self.cooling.signals_at(box[cold], at_ms[cold])
+        humidity_pct[cold] = signals.pop("humidity_pct")
+        return {"humidity_pct": humidity_pct, **{name: _spread(values, cold, len(box)) for name, values in signals.items()}}
 
     def _battery_mv(self, box: Ints, at_ms: Ints) -> Floats:
         """Return the battery's voltage: 3.5 to 3.7 V, slowly falling; a failing one goes down to 2.9 V in its last two days."""
@@ -360,11 +360,11 @@ class Sensors:
                 _make_room(self._of_ships_of)
                 span = max(day * DAY_MS, times.begins_at_ms), min((day + 1) * DAY_MS, times.ends_at_ms)
                 each = (self._locations, self._environments, self._noons)
-                made = concatenated([of_ship(voyage, *span) for voyage in range(len(times.voyages)) for of_ship in each])
-                self._of_ships_of[day] = made.taken(np.argsort(made.heard_at_ms, kind="stable"))
-            told = self._of_ships_of[day]
-            first, last = np.searchsorted(told.heard_at_ms, [since, until])
-            parts.append(told.taken(np.arange(first, last)))
+                of_day = concatenated([of_ship(voyage, *span) for voyage in range(len(times.voyages)) for of_ship in each])
+                self._of_ships_of[day] = of_day.taken(np.argsort(of_day.heard_at_ms, kind="stable"))
+            readings = self._of_ships_of[day]
+            first, last = np.searchsorted(readings.heard_at_ms, [since, until])
+            parts.append(readings.taken(np.arange(first, last)))
         return parts
 
     def _locations(self, voyage: int, since: int, until: int) -> SimulatedReadings:

@@ -155,8 +155,8 @@ class SimSettings(WithCertificate):
         begins = datetime.fromtimestamp(self.begins_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
         listening = f", {self.listening:g} listening" if self.listening else ""
         often = f", reefers every {self.reefers_min} min" if self.reefers_min != 60 else ""
-        told = f"{self.boxes} boxes, {self.cadence}" if self.preset == "story" else f"the {self.preset} fleet{often}"
-        return f"seed {self.seed}, {told}, from {begins}{listening}"
+        fleet = f"{self.boxes} boxes, {self.cadence}" if self.preset == "story" else f"the {self.preset} fleet{often}"
+        return f"seed {self.seed}, {fleet}, from {begins}{listening}"
 
     @property
     def places(self) -> HearingPlaces:

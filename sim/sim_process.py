@@ -54,7 +54,7 @@ class Simulation:
         self._wall = wall or WallClock()
         self._path = settings.progress
         if fresh:
-            begin_anew(settings.data)
+            erase_story(settings.data)
         self._story = settings.story()
         world = settings.world()
         progress = load_progress(self._path, self._story) or StoryProgress(
@@ -65,9 +65,11 @@ class Simulation:
         self._truth.begin()
         times = world.timeline
         self.clock = StoryClock(times.ends_at_ms, world.chapters, progress.fleet_at_ms, progress.setting, self._wall, hold=hold)
-        self.metrics, told = Metrics("sim"), settings.metrics
-        door = AppendDoor(told.url, told.token.get_secret_value(), DOOR_TIMEOUT_S) if told else None
-        self.teller = TelemetryClient(door, self.metrics, self.clock, told.every_s if told else NEVER_S, self._standing)
+        self.metrics, metrics_settings = Metrics("sim"), settings.metrics
+        door = AppendDoor(metrics_settings.url, metrics_settings.token.get_secret_value(), DOOR_TIMEOUT_S) if metrics_settings else None
+        self.telemetry = TelemetryClient(
+            door, self.metrics, self.clock, metrics_settings.every_s if metrics_settings else NEVER_S, self._standing
+        )
         papers = paperwork(world, self.sensors.cadence.report_ms)
         self.clerk = Clerk(papers, settings.api, progress.papers, self._report) if settings.api else None
         listens = settings.listening > 0
@@ -109,7 +111,7 @@ class Simulation:
 
     def _report(self, problem: str) -> None:
         log.warning("%s", problem)
-        self.teller.report(problem, outcome="tried again")
+        self.telemetry.report(problem, outcome="tried again")
 
     def _standing(self) -> dict[str, Any]:
         """Set the gauges as they stand now; return nothing else."""
@@ -132,7 +134,7 @@ class Simulation:
         save_progress(self._path, StoryProgress(self._story, self._acknowledged_ms, papers, self.clock.setting()))
 
 
-def begin_anew(folder: Path) -> None:
+def erase_story(folder: Path) -> None:
     """Forget the story under way in `folder`: its progress and its truth. Nothing else in the folder is touched."""
     (folder / "progress.json").unlink(missing_ok=True)
     shutil.rmtree(folder / "truth", ignore_errors=True)
@@ -148,11 +150,11 @@ async def run_sim(settings: SimSettings, fresh: bool = False, hold: bool = False
     settings.data.mkdir(parents=True, exist_ok=True)
     simulation = Simulation(settings, fresh=fresh, hold=hold)
     ending = threading.Event()
-    async with _told(stop) as stopping, _served(simulation, settings):
+    async with _stop_event(stop) as stopping, _served(simulation, settings):
         workers = [asyncio.create_task(asyncio.to_thread(simulation.play, ending))]
         if simulation.clerk is not None:
             workers.append(asyncio.create_task(asyncio.to_thread(simulation.clerk.run, simulation.clock.now_ms, ending)))
-        with simulation.teller:
+        with simulation.telemetry:
             try:
                 await _first_trouble(workers, stopping)
             finally:
@@ -176,7 +178,7 @@ async def _first_trouble(workers: list[asyncio.Task[None]], stopping: asyncio.Ev
 
 
 @contextlib.asynccontextmanager
-async def _told(stop: asyncio.Event | None) -> AsyncIterator[asyncio.Event]:
+async def _stop_event(stop: asyncio.Event | None) -> AsyncIterator[asyncio.Event]:
     """Yield the event to wait for: the caller's, or one that SIGTERM and SIGINT set."""
     if stop is not None:
         yield stop
@@ -195,7 +197,7 @@ async def _told(stop: asyncio.Event | None) -> AsyncIterator[asyncio.Event]:
 async def _served(simulation: Simulation, settings: SimSettings) -> AsyncIterator[None]:
     def report(reason: str, outcome: str, **details: Any) -> None:
         log.warning("%s, %s: %s", reason, outcome, details)
-        simulation.teller.report(reason, json.dumps(details), outcome)
+        simulation.telemetry.report(reason, json.dumps(details), outcome)
 
     name, host, port = "the fleet's clock", settings.clock_host, settings.clock_port
     shown = showing(name, settings.tls_certificate, settings.tls_key)

@@ -19,7 +19,7 @@ class Spells:
     until_at_ms: Ints
 
     @classmethod
-    def beside(cls, *columns: tuple[Ints, Ints]) -> Spells:
+    def from_columns(cls, *columns: tuple[Ints, Ints]) -> Spells:
         """Return one spell of each box after the other, each given as (from, until)."""
         return cls(np.stack([since for since, _ in columns], axis=1), np.stack([until for _, until in columns], axis=1))
 

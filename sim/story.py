@@ -13,11 +13,11 @@ FIRST, SECOND = SHIPS[0].name, SHIPS[1].name
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One chapter: its events happen from `begins_at_ms`; its text is written at `told_at_ms`, when they have happened (UTC ms)."""
+    """One chapter: its events happen from `begins_at_ms`; its text is written at `written_at_ms`, when they have happened (UTC ms)."""
 
     id: str
     begins_at_ms: int
-    told_at_ms: int
+    written_at_ms: int
     title: str
     text: str
     look: str

@@ -161,7 +161,7 @@ class StoryClock:
         """
         with self._lock:
             now = self._now()
-            told = [chapter.id for chapter in self._chapters if chapter.told_at_ms <= now]
+            written = [chapter.id for chapter in self._chapters if chapter.written_at_ms <= now]
             state = self._state(now)
             return {
                 "wall_at_ms": self._wall.now_ms(),
@@ -170,7 +170,7 @@ class StoryClock:
                 "speed": round(self._effective(), 3) if state in ("running", "jumping") else 0.0,
                 "speed_set": self._speed,
                 "state": state,
-                "chapter": told[-1] if told else None,
+                "chapter": written[-1] if written else None,
                 "chapters": {chapter.id: chapter.begins_at_ms for chapter in self._chapters},
                 "ends_at_ms": self._ends_at_ms,
             }

@@ -122,8 +122,8 @@ class Trial:
         knows = bool(self.ship.storm_mode[box])
         again: dict[str, Value] = {"again_in_s": AFTER_BLOW_INTERVAL_MS // SECOND_MS} if knows else {}
         self.said.add(box, at_ms, **signals, **again)
-        for later_ms, told in others:
-            self.said.add(box, at_ms + later_ms, **told, **again)
+        for later_ms, later_signals in others:
+            self.said.add(box, at_ms + later_ms, **later_signals, **again)
         last_ms = max((later_ms for later_ms, _ in others), default=0.0)
         for later_ms in range(AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS + 1, AFTER_BLOW_INTERVAL_MS) if knows else ():
             word_ms = at_ms + last_ms + later_ms
@@ -187,13 +187,13 @@ class Trial:
         arrives_ms = at_ms + chance.integers(0, ON_THE_WAY_MS, len(at_ms))
         device_ms = at_ms + self.clock_off_ms[box]
         order = np.argsort(arrives_ms, kind="stable").tolist()
-        told = [self._short(one, made_ms) for one, made_ms in zip(box.tolist(), at_ms.tolist(), strict=True)]
-        return [self._reading(int(box[at]), int(device_ms[at]), int(arrives_ms[at]), told[at]) for at in order]
+        messages = [self._short(number, made_ms) for number, made_ms in zip(box.tolist(), at_ms.tolist(), strict=True)]
+        return [self._reading(int(box[at]), int(device_ms[at]), int(arrives_ms[at]), messages[at]) for at in order]
 
     def _short(self, box: int, at_ms: int) -> dict[str, Value]:
         rssi_dbm = -72 - (at_ms - BEGINS_MS) // HOUR_MS * (box in self.fades)
-        told: dict[str, Value] = {"rssi_dbm": int(rssi_dbm), "gateway": self._gateway(box)}
-        return told | self._tilt(box, at_ms)
+        signals: dict[str, Value] = {"rssi_dbm": int(rssi_dbm), "gateway": self._gateway(box)}
+        return signals | self._tilt(box, at_ms)
 
     def _tilt(self, box: int, at_ms: float) -> dict[str, Value]:
         since_ms, degrees = self.tilted.get(box, (NEVER_MS, 0.0))
@@ -254,26 +254,26 @@ class Trial:
         air = np.round(chance.normal(0.0, 0.2, len(at_ms)), 1).tolist()
         rssi = np.round(-72 + chance.normal(0, 2, len(at_ms)) - np.isin(box, list(self.fades)) * (at_ms - BEGINS_MS) / HOUR_MS).tolist()
         charge_mv = (3_500 + 200 * chance.random(self.boxes))[box]
-        for one, falls_ms in self.battery_falls_ms.items():
-            charge_mv = np.where(box == one, np.interp(at_ms, [falls_ms - 12 * HOUR_MS, falls_ms], [3_500, 3_000]), charge_mv)
-        reefer, mv, told = self.ship.reefer[box].tolist(), charge_mv.astype(int).tolist(), []
+        for number, falls_ms in self.battery_falls_ms.items():
+            charge_mv = np.where(box == number, np.interp(at_ms, [falls_ms - 12 * HOUR_MS, falls_ms], [3_500, 3_000]), charge_mv)
+        reefer, mv, messages = self.ship.reefer[box].tolist(), charge_mv.astype(int).tolist(), []
         fixes = self._fixes(at_ms, box)
         knocks = np.where(chance.random(len(at_ms)) < KNOCKED, np.round(2.0 + 1.5 * chance.random(len(at_ms)) ** 2, 1), 0.0).tolist()
-        for at, one in enumerate(box.tolist()):
-            gateway = self._gateway(one)
+        for at, number in enumerate(box.tolist()):
+            gateway = self._gateway(number)
             if reefer[at]:
-                off = self.power_off.get(one)
+                off = self.power_off.get(number)
                 dead = off is not None and off[0] <= at_ms[at] < off[1]
                 signals: dict[str, Value] = {"setpoint_c": 4.0, "supply_c": 4.0 + air[at], "power_on": not dead, "gateway": gateway}
             else:
                 signals = {"ambient_c": 20.0 + air[at], "battery_mv": mv[at], "rssi_dbm": int(rssi[at]), "gateway": gateway}
             if knocks[at]:
                 signals["shock_g"] = knocks[at]
-            if one in self.tilted:
-                since, degrees = self.tilted[one]
+            if number in self.tilted:
+                since, degrees = self.tilted[number]
                 signals["tilt_deg"] = degrees if at_ms[at] >= since else 1.0
-            told.append(signals | fixes.get(at, {}))
-        return told
+            messages.append(signals | fixes.get(at, {}))
+        return messages
 
     def _fixes(self, at_ms: Ints, box: Ints) -> dict[int, dict[str, Value]]:
         """Return which of these messages carry a position, by place, and what: of a dry box on deck one in six hours. A clock that is hours
@@ -289,9 +289,9 @@ class Trial:
         north = np.where(stuck[box[found]], HOME.latitude_deg, self.latitude_deg(at_ms[found]) + off_nm / 60 * np.cos(bearing))
         shrink = np.cos(np.radians(north))
         east = np.where(stuck[box[found]], HOME.longitude_deg, HOME.longitude_deg + off_nm / 60 * np.sin(bearing) / shrink)
-        told = np.round(np.stack([north, east, accuracy_m], axis=1), 6).tolist()
+        fixes = np.round(np.stack([north, east, accuracy_m], axis=1), 6).tolist()
         names = ("latitude_deg", "longitude_deg", "accuracy_m")
-        return {at: dict(zip(names, row, strict=True)) for at, row in zip(found.tolist(), told, strict=True)}
+        return {at: dict(zip(names, row, strict=True)) for at, row in zip(found.tolist(), fixes, strict=True)}
 
     @staticmethod
     def latitude_deg(at_ms: Ints) -> Floats:

@@ -70,7 +70,7 @@ def test_the_buttons_move_the_simulators_clock_and_the_page_tells_the_story(stag
     until(lambda: clock.now_ms() > stood_ms, "the simulator's clock")
     for chapter in chapters(stage.voyage.world.timeline):
         visit.press(f"To {chapter.id}")
-        until(lambda to=chapter: clock.now_ms() >= to.told_at_ms, f"chapter {chapter.id}")  # type: ignore[misc]
+        until(lambda to=chapter: clock.now_ms() >= to.written_at_ms, f"chapter {chapter.id}")  # type: ignore[misc]
         title = f"{chapter.id} · {chapter.title}"
         visit.look_until(lambda title=title: any(card.startswith(title) for card in visit.each("lf-card")), title)  # type: ignore[misc]
         card = next(card for card in visit.each("lf-card") if card.startswith(title))

@@ -32,7 +32,7 @@ def reefers(world: World) -> Ints:
 
 def told(cooling: Cooling, boxes: Ints, at_ms: Ints) -> dict[str, Floats]:
     """Of each of `boxes` at each of its instants, (boxes, instants)."""
-    flat = cooling.told(np.repeat(boxes, at_ms.shape[1]), at_ms.ravel())
+    flat = cooling.signals_at(np.repeat(boxes, at_ms.shape[1]), at_ms.ravel())
     return {name: values.reshape(at_ms.shape) for name, values in flat.items()}
 
 
@@ -190,10 +190,10 @@ def test_what_is_told_does_not_depend_on_what_was_asked_before(world: World) -> 
     boxes, random = reefers(world), np.random.default_rng(3)
     times = random.integers(world.timeline.begins_at_ms, world.timeline.ends_at_ms, 300)
     box = random.choice(boxes, 300)
-    at_once = Cooling(world).told(box, times)
+    at_once = Cooling(world).signals_at(box, times)
     one_by_one = Cooling(world)
     for row in random.permutation(300).tolist():
-        alone = one_by_one.told(box[row : row + 1], times[row : row + 1])
+        alone = one_by_one.signals_at(box[row : row + 1], times[row : row + 1])
         assert all(np.array_equal(alone[name], at_once[name][row : row + 1], equal_nan=True) for name in at_once)
 
 
