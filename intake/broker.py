@@ -45,7 +45,7 @@ STANDS_IN_AFTER_S, ANSWERS_WITHIN_S = 1.0, 10.0
 """Time after which the session of an absent node is taken over, and time within which a node reported present must answer, seconds.
 
 A node that only reconnects is back sooner."""
-AWAY_TOLD_AFTER_S = 60.0
+AWAY_REPORTED_AFTER_S = 60.0
 """Time after which a broker that is absent or refuses this node is reported to `exceptions`, once, seconds."""
 _RESTS = "more comes soon"
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class BrokerIntake:
         self.trouble: str | None = "is not connected yet"
         """Reason why the broker brings nothing, as the end of a sentence that begins with the broker; None: there is none."""
         self._away_since_s: float | None = None
-        self._away_told = False
+        self._away_reported = False
         self._asked: bytes | None = None
         self._standing_in: dict[str, asyncio.Task[None]] = {}
         self._stood_in: set[str] = set()
@@ -115,15 +115,15 @@ class BrokerIntake:
     def _is_away(self) -> None:
         self.trouble, now_s = self._problem, self._loop.time()
         self._away_since_s = now_s if self._away_since_s is None else self._away_since_s
-        if not self._away_told and now_s - self._away_since_s >= AWAY_TOLD_AFTER_S:
-            self._away_told = True
+        if not self._away_reported and now_s - self._away_since_s >= AWAY_REPORTED_AFTER_S:
+            self._away_reported = True
             outcome = "it is tried again, as often as `reconnect_ms_max` says"
             self._report(f"{self.called} brings nothing", outcome, code="broker_away", why=self._problem)
 
     def _is_there(self) -> None:
-        if self._away_told:
+        if self._away_reported:
             self._report(f"{self.called} is there again", "what it kept for this node comes in", code="broker_there")
-        self.trouble, self._away_since_s, self._away_told = None, None, False
+        self.trouble, self._away_since_s, self._away_reported = None, None, False
 
     def ask(self, request: bytes) -> None:
         """Publish the node's request to devices, retained, if the settings allow it; the last request also at every new connection."""
@@ -206,10 +206,10 @@ class BrokerIntake:
                 break
             received = len(self._brought)
         brought, self._brought = self._brought, []
-        told = [publish for publish in brought if publish.topic.startswith(_PRESENCE)]
-        if told:
+        presences = [publish for publish in brought if publish.topic.startswith(_PRESENCE)]
+        if presences:
             brought = [publish for publish in brought if not publish.topic.startswith(_PRESENCE)]
-            self._hear_of_others(told)
+            self._hear_of_others(presences)
         if brought and acknowledger is not None:
             self._pipeline.offer(acknowledger, brought)
         if received < MESSAGES_A_TURN:
@@ -293,24 +293,24 @@ class BrokerIntake:
             publish.payload = payload[:KEPT_BYTES_MAX]
         self._brought.append(publish)
 
-    def _hear_of_others(self, told: Sequence[Publish]) -> None:
-        for publish in told:
+    def _hear_of_others(self, presences: Sequence[Publish]) -> None:
+        for publish in presences:
             self._hear_of(publish.topic.decode().removeprefix(PRESENCE), publish)
-        _acknowledge(self._client, told)
+        _acknowledge(self._client, presences)
 
-    def _hear_of(self, other: str, told: Publish) -> None:
+    def _hear_of(self, node: str, publish: Publish) -> None:
         """Process the presence of another node of this ship or port that shares a subscription; if it is away, take over its session."""
-        if other not in self._settings.stands_in_for:
+        if node not in self._settings.stands_in_for:
             return
-        if told.payload == AWAY:
-            self._expect(other, STANDS_IN_AFTER_S)
-        elif told.retained:  # it may have died with the broker since
-            self._expect(other, ANSWERS_WITHIN_S)
+        if publish.payload == AWAY:
+            self._expect(node, STANDS_IN_AFTER_S)
+        elif publish.retained:  # it may have died with the broker since
+            self._expect(node, ANSWERS_WITHIN_S)
         else:
-            if (task := self._standing_in.get(other)) is not None:
+            if (task := self._standing_in.get(node)) is not None:
                 task.cancel()
-                self._stood_in.discard(other)  # it may go away again before the task has ended
-            if told.payload == HERE:
+                self._stood_in.discard(node)  # it may go away again before the task has ended
+            if publish.payload == HERE:
                 self._client.publish(presence(self._settings.client_id), STILL_HERE, qos=1)
                 self._want_write()
 

@@ -147,7 +147,7 @@ class Endpoint:
         """Publish the node's request to devices to all subscribers, present and future."""
         self._asked = request
         for connection in self._connections:
-            connection.tell(request)
+            connection.send_request(request)
 
     def asked(self) -> bytes | None:
         """Return the node's last request to devices; None: nothing yet."""

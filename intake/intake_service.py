@@ -100,9 +100,9 @@ class Intake:
         The endpoint's port and the number of its clients (each None without one), `broker_connected`, `troubles`. And the counts since the
         start: `received`, each outcome, `waiting`, and every other count named `intake_…`."""
         body = self._metrics.body(0, 0)
-        told = {**body["counts"], **body["gauges"]}
-        counts = {name.removeprefix("intake_"): int(count) for name, count in told.items() if name.startswith("intake_")}
-        clients = None if self.port is None else int(told.get("mqtt_connections", 0))
+        values = {**body["counts"], **body["gauges"]}
+        counts = {name.removeprefix("intake_"): int(count) for name, count in values.items() if name.startswith("intake_")}
+        clients = None if self.port is None else int(values.get("mqtt_connections", 0))
         ways = {"mqtt_port": self.port, "mqtt_clients": clients, "broker_connected": self.broker_connected}
         return {**ways, "troubles": self.troubles(), **counts}
 

@@ -32,7 +32,7 @@ from streams.model.records import Record, to_batch
 STREAMS = (CONTAINERS, "ships")
 Strangers = Callable[[set[str]], set[str]]
 """Function that returns those of these container numbers that this node does not know."""
-TELL_EVERY_S = 1.0
+REPORT_EVERY_S = 1.0
 """Interval of the check for unreported counted messages while no message comes, seconds."""
 GATHERED_MESSAGES, FLOOD_MESSAGES = 2_048, 256
 """Number of messages that are worth a commit at once, and number of a flood, which waits for more.
@@ -164,10 +164,10 @@ class Pipeline:
         """Queue `messages`, whatever the state of the queue: a sender that goes on while it is `full` grows it. Event loop only."""
         self._metrics.count("intake_received", len(messages))
         self._waiting.put(sender, messages, self._clock.monotonic_s())
-        self._tell_waiting()
+        self._set_waiting_gauge()
         self._arrived.set()
         self._moved.set()
-        self._tell_full()
+        self._update_full()
 
     async def run(self) -> None:
         """Work until cancelled. Messages queued or half-way then are not acknowledged, so their senders bring them again."""
@@ -176,7 +176,7 @@ class Pipeline:
                 writing.create_task(self._settle_in_turn())
             if self._companions:
                 writing.create_task(self._hear_of_others())
-            writing.create_task(self._tell_what_was_counted())
+            writing.create_task(self._report_counted())
             while True:
                 await self._arrived.wait()
                 while not self._waiting.gives(GATHERED_MESSAGES) and not self._durable.is_set():
@@ -184,7 +184,7 @@ class Pipeline:
                     await self._moved.wait()
                 await self._gather()
                 parcels = self._take()
-                messages = [message for _, some, _ in parcels for message in some]
+                messages = [message for _, queued, _ in parcels for message in queued]
                 prepared = self._prepared(messages)
                 if Outcome.FUTURE in prepared.outcomes and await CLOCKS.run(self._clock.asked):
                     prepared = self._prepared(messages)
@@ -215,10 +215,10 @@ class Pipeline:
         self._in_work_messages += sum(len(messages) for _, messages, _ in parcels)
         if not self._waiting.messages:
             self._arrived.clear()
-        self._tell_full()
+        self._update_full()
         return parcels
 
-    def _tell_full(self) -> None:
+    def _update_full(self) -> None:
         messages, bytes_ = self._waiting.messages + self._unsettled_messages, self._waiting.bytes + self._unsettled_bytes
         full = messages >= self._settings.pending_readings_max or bytes_ >= self._settings.pending_bytes_max
         if full != self.full:
@@ -238,7 +238,7 @@ class Pipeline:
             kept, stopped = self._not_repeated(part, known, messages, true_from_ms)
         else:
             forgotten = said.note(part.whose, part.times_ms, part.identities, repeat(now_s), true_from_ms)
-            stopped = {row for row in forgotten if _is_told_apart(part, row, messages)}
+            stopped = {row for row in forgotten if _needs_flag(part, row, messages)}
         if stopped or len(kept) < len(known):
             if stopped:
                 self._metrics.count("stopped_clocks", len(stopped))
@@ -266,7 +266,7 @@ class Pipeline:
                 stopped.add(row)
             else:
                 seen.add(identity)
-                if said.note((whose,), (at_ms,), (identity,), (now_s,), true_from_ms) and _is_told_apart(part, row, messages):
+                if said.note((whose,), (at_ms,), (identity,), (now_s,), true_from_ms) and _needs_flag(part, row, messages):
                     stopped.add(row)
             kept.append(row)
         return kept, stopped
@@ -300,9 +300,9 @@ class Pipeline:
             else:
                 self._metrics.count("exceptions_counted_alone")
 
-    async def _tell_what_was_counted(self) -> None:
+    async def _report_counted(self) -> None:
         while True:
-            await asyncio.sleep(TELL_EVERY_S)
+            await asyncio.sleep(REPORT_EVERY_S)
             if records := self._refusals.news(self._clock.monotonic_s(), self._clock.now_ms()):
                 await self._append([Append(EXCEPTIONS, to_batch(records))])
 
@@ -371,7 +371,7 @@ class Pipeline:
     def _count_unsettled(self, parcels: list[Parcel], sign: int) -> None:
         self._unsettled_messages += sign * sum(len(messages) for _, messages, _ in parcels)
         self._unsettled_bytes += sign * sum(sum(bytes_of(messages)) for _, messages, _ in parcels)
-        self._tell_full()
+        self._update_full()
 
     async def _append(self, appends: list[Append]) -> list[Appended]:
         while True:
@@ -405,13 +405,13 @@ class Pipeline:
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         for outcome, count in Counter(outcomes).items():
             self._metrics.count(f"intake_{outcome.name.lower()}", count)
-        self._tell_waiting()
+        self._set_waiting_gauge()
 
-    def _tell_waiting(self) -> None:
+    def _set_waiting_gauge(self) -> None:
         self._metrics.gauge("intake_waiting", self._waiting.messages + self._in_work_messages + self._unsettled_messages)
 
 
-def _is_told_apart(part: StreamRows, row: int, messages: Sequence[Publish]) -> bool:
+def _needs_flag(part: StreamRows, row: int, messages: Sequence[Publish]) -> bool:
     """Return whether a reading that no window knows, of a clock that stands still, needs a flag so that no history takes it for a repeat.
 
     A reading that MQTT marks as sent again is a repeat, and needs none. A reading without a time is never taken for one."""

@@ -49,8 +49,8 @@ class StreamRows:
         records = self.records.take(pa.array(rows, pa.int64()))
         if flagged:
             bodies = records.column(BODY).to_pylist()
-            told = [_with_flag(text, flag) if row in flagged else text for row, text in zip(rows, bodies, strict=True)]
-            records = records.set_column(records.schema.get_field_index(BODY), BODY, pa.array(told, pa.string()))
+            marked = [_with_flag(text, flag) if row in flagged else text for row, text in zip(rows, bodies, strict=True)]
+            records = records.set_column(records.schema.get_field_index(BODY), BODY, pa.array(marked, pa.string()))
         return StreamRows(
             self.stream,
             records,
@@ -193,13 +193,13 @@ def _flagged(flags: dict[int, list[str]], cores: dict[int, dict[str, Any]]) -> d
     """Return the bodies of the rows that have flags. Most have only flags, the same as others: each text is made once."""
     alone: dict[str, str] = {}
     bodies = {}
-    for row, told in flags.items():
+    for row, row_flags in flags.items():
         if row in cores:
-            bodies[row] = body_text({**cores[row], "flags": told})
-        elif (text := alone.get(key := " ".join(told))) is not None:
+            bodies[row] = body_text({**cores[row], "flags": row_flags})
+        elif (text := alone.get(key := " ".join(row_flags))) is not None:
             bodies[row] = text
         else:
-            bodies[row] = alone[key] = body_text({"flags": told})
+            bodies[row] = alone[key] = body_text({"flags": row_flags})
     return bodies
 
 

@@ -25,14 +25,14 @@ RECORD_BYTES = 512
 class _Span:
     """The refused messages of one account since `began_s` (monotone) and `began_at_ms` (UTC ms).
 
-    `told`: the number of messages that were counted alone at the last report."""
+    `reported`: the number of messages that were counted alone at the last report."""
 
     began_s: float
     began_at_ms: int
     kept_bytes: int = 0
     counted: Counter[str] = field(default_factory=Counter)
     payload_bytes: int = 0
-    told: int = 0
+    reported: int = 0
 
 
 class Refusals:
@@ -65,15 +65,15 @@ class Refusals:
         records = []
         for account, span in list(self._spans.items()):
             counted, is_over = span.counted.total(), now_s - span.began_s >= SPAN_S
-            if counted > span.told and (is_over or counted >= 2 * span.told):
-                records.append(self._told(account, span, now_at_ms))
-                span.told = counted
+            if counted > span.reported and (is_over or counted >= 2 * span.reported):
+                records.append(self._record(account, span, now_at_ms))
+                span.reported = counted
             if is_over:
                 self._kept_bytes -= span.kept_bytes
                 del self._spans[account]
         return records
 
-    def _told(self, account: str, span: _Span, now_at_ms: int) -> Record:
+    def _record(self, account: str, span: _Span, now_at_ms: int) -> Record:
         body = {
             "reason": f"{account} brings more that is not taken than is kept of it in an hour",
             "outcome": "counted alone",

@@ -117,12 +117,12 @@ class BrokerSettings(SettingsTable):
         if self.client_id in self.stands_in_for:
             where = ("stands_in_for", self.stands_in_for.index(self.client_id))
             yield SettingsProblem(where, f"{self.client_id!r} is this node's own client_id", "name those of the others")
-        mend = "leave out '/', '+' and '#'"
+        hint = "leave out '/', '+' and '#'"
         if self.stands_in_for and not _LEVEL.fullmatch(self.client_id):
-            yield SettingsProblem(("client_id",), f"{self.client_id!r} is to be one level of a topic there", mend)
-        for at, one in enumerate(self.stands_in_for):
-            if not _LEVEL.fullmatch(one):
-                yield SettingsProblem(("stands_in_for", at), f"{one!r} is to be one level of a topic there", mend)
+            yield SettingsProblem(("client_id",), f"{self.client_id!r} is to be one level of a topic there", hint)
+        for at, client_id in enumerate(self.stands_in_for):
+            if not _LEVEL.fullmatch(client_id):
+                yield SettingsProblem(("stands_in_for", at), f"{client_id!r} is to be one level of a topic there", hint)
 
 
 class IntakeSettings(SettingsTable):

@@ -13,7 +13,7 @@ from streams.model.clock import Clock
 LOOKED_EVERY_S = 1.0
 OWN_WORDS = ("metrics", "exceptions")
 """The streams in which the node reports its own state."""
-told = logging.getLogger("landfall.node")
+logger = logging.getLogger("landfall.node")
 
 
 class CustomerNode:
@@ -50,7 +50,7 @@ class CustomerNode:
             if given != self.may_have_it():
                 given = not given
                 what = f"headquarters gives this node {self.stream} {'again' if given else 'no more'}"
-                told.warning("%s", what)
+                logger.warning("%s", what)
                 outcome = "what comes is taken again" if given else "what is here stays; nothing more comes"
                 self.node.report(what, outcome, code="stream_given_again" if given else "stream_withdrawn")
             await asyncio.sleep(LOOKED_EVERY_S)

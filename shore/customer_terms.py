@@ -49,7 +49,7 @@ class CustomersDesk:
             case NodeKeys() if entry.id in self._writers and (entry.id not in self._keys or entry.version > self._keys[entry.id].version):
                 self._keys[entry.id] = entry
 
-    def told(self) -> Mapping[str, tuple[Entry, ...]]:
+    def entries_by_customer(self) -> Mapping[str, tuple[Entry, ...]]:
         """Return, per customer that has a node, all entries that its nodes must have as things stand."""
         return {customer: tuple(self._terms(customer)) for customer in sorted(self._nodes)}
 
@@ -59,15 +59,15 @@ class CustomersDesk:
         meant = {name: version for name, version in self._definitions.versions().items() if fnmatchcase(stream, name)}
         # A sum of versions grows with each of them, in whatever order they come.
         version, at_ms = 1 + sum(meant.values()), max((self._set_at_ms[name] for name in meant), default=0)
-        yield Entry(TYPE, stream, version, at_ms, HEADQUARTERS, self._told_of(customer, definition))
-        for entry in sorted(self._keys.values(), key=lambda one: one.id):
+        yield Entry(TYPE, stream, version, at_ms, HEADQUARTERS, self._stream_terms(customer, definition))
+        for entry in sorted(self._keys.values(), key=lambda entry: entry.id):
             yield replace(entry, by=HEADQUARTERS)
 
-    def _told_of(self, customer: str, definition: Definition) -> Stream:
+    def _stream_terms(self, customer: str, definition: Definition) -> Stream:
         """Return the stream's terms for this customer. Of its selectors they hold only those that this customer's nodes match: others may
         name others."""
         nodes = self._nodes[customer]
-        own = tuple(one for one in definition.replicate if any(matches(one, node) for node in nodes))
+        own = tuple(selector for selector in definition.replicate if any(matches(selector, node) for node in nodes))
         return Stream(
             retention={"age_days": definition.retention.age_days, "bytes": definition.retention.bytes},
             replicate=own if any(may_have(node, definition) for node in nodes) else WITHHELD,

@@ -36,7 +36,7 @@ class Status:
     async def _port(self, request: web.Request) -> web.Response:
         settings, links = self._node.settings, self._node.links
         kept = {"dials": sorted(peer.node for peer in settings.peers), "peers": links.status(), "twins": links.twins.status()}
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "node": settings.node,
             "role": settings.role,
             "port": settings.identity,
@@ -47,7 +47,7 @@ class Status:
             "intake": self._intake.status(),
             "troubles": [*self._node.metrics.troubles.values()],
         }
-        return web.json_response(told)
+        return web.json_response(fields)
 
 
 class PortNode:

@@ -33,7 +33,7 @@ HOLES_EVERY_S = 5.0
 """Interval at which the age of holes is checked when nothing arrives, seconds."""
 REGISTRY, ALERTS = "registry", "alerts"
 Report = Callable[..., None]
-Told = list[tuple[str, Record]]
+ShipRecords = list[tuple[str, Record]]
 """Records, each with the IMO number of the ship that receives it."""
 
 
@@ -84,7 +84,7 @@ class Forwarding:
         for origin, reached in self._consumers[REGISTRY].position().items():
             for batch in log.run(REGISTRY, origin, 0, reached):
                 list(self._read(batch))
-        for customer, entries in self._customers.told().items():
+        for customer, entries in self._customers.entries_by_customer().items():
             for topic in (entry.topic for entry in entries):
                 latest = [text for batch in log.latest(terms_of(customer), topic) for text in batch.records.column(BODY).to_pylist()]
                 if latest:
@@ -116,7 +116,7 @@ class Forwarding:
     def _terms_news(self) -> list[Append]:
         """Return the appends with the terms that customers' nodes do not have yet, and mark them as sent."""
         news = []
-        for customer, entries in self._customers.told().items():
+        for customer, entries in self._customers.entries_by_customer().items():
             texts = {entry.topic: body_text(entry_body(entry)) for entry in entries}
             records = [
                 Record(entry.topic, device_at_ms=entry.at_ms, body=entry_body(entry))
@@ -129,27 +129,27 @@ class Forwarding:
         return news
 
     def _read(self, batch: Batch) -> Iterator[tuple[str, Record]]:
-        tell = self._registered if batch.stream == REGISTRY else _by_hand
+        records_of = self._registered if batch.stream == REGISTRY else _by_hand
         columns = (batch.records.column(name).to_pylist() for name in (OFFSET, TOPIC, BODY))
         for offset, topic, text in zip(*columns, strict=True):
             coordinates = Coordinates(batch.stream, batch.origin, offset)
             try:
-                told = tell(text, coordinates)
+                records = records_of(text, coordinates)
             except ValueError as problem:
                 what, at = f"a record of `{batch.stream}` does not read", str(coordinates)
                 self._report(
                     what, "sent to no ship", code="record_unreadable", topic=topic, at=at, problem=str(problem)[:PROBLEM_CHARS_MAX]
                 )
                 continue
-            yield from told
+            yield from records
 
-    def _registered(self, text: str | None, coordinates: Coordinates) -> Told:
+    def _registered(self, text: str | None, coordinates: Coordinates) -> ShipRecords:
         entry = parse_entry(text or "")
         self._customers.take(entry)
-        return [(imo, _record(told, coordinates)) for imo, told in self._desk.take(entry)]
+        return [(imo, _record(ship_entry, coordinates)) for imo, ship_entry in self._desk.take(entry)]
 
 
-def _by_hand(text: str | None, coordinates: Coordinates) -> Told:
+def _by_hand(text: str | None, coordinates: Coordinates) -> ShipRecords:
     """Return a person's acts ashore on a ship's alert, for that ship: acknowledged it, took that back, or closed it, which has a note."""
     body = read_body(text)
     alert = read_alert(body)

@@ -68,7 +68,7 @@ def look(compose: Compose) -> None:
         compose.show("up", "--detach")
         until("every service is healthy", HEALTHY_S_MAX, lambda: unhealthy(compose))
         until("the map has both ships on it, and the pages are served", HEALTHY_S_MAX, map_lacks)
-        readers = told_readers(compose)
+        readers = fanout_readers(compose)
         FleetApi(OPERATIONS).post("clock", {"action": "jump", "chapter": OFF_SYDNEY})
         until("an alert of the fleet's is plain JSON in landfall.alerts", ALERT_S_MAX, lambda: alerts_lack(compose, readers))
         for customer in readers.customers:
@@ -113,16 +113,16 @@ def map_lacks() -> str:
     return "" if pages_answer() else "the pages"
 
 
-def told_readers(compose: Compose) -> Readers:
+def fanout_readers(compose: Compose) -> Readers:
     """Return the readers as the fan-out knows them."""
-    told = tomllib.loads(compose.inside("fanout", "cat", "/fleet/settings/fanout/fanout.toml"))
-    return Readers(told["kafka"]["brokers"], {one["username"]: one["password"] for one in told["readers"]})
+    fanout = tomllib.loads(compose.inside("fanout", "cat", "/fleet/settings/fanout/fanout.toml"))
+    return Readers(fanout["kafka"]["brokers"], {reader["username"]: reader["password"] for reader in fanout["readers"]})
 
 
 def read(compose: Compose, readers: Readers, username: str) -> Heard:
     """Return all that a stock consumer with this login, subscribed to every Kafka topic, receives, including refusals."""
     command = ("python", "-m", "deploy.containers.reader", readers.brokers, username, *readers.topics())
-    return [json.loads(line) for line in compose.inside("fanout", *command, told=readers.passwords[username] + "\n").splitlines()]
+    return [json.loads(line) for line in compose.inside("fanout", *command, stdin=readers.passwords[username] + "\n").splitlines()]
 
 
 def alerts_lack(compose: Compose, readers: Readers) -> str:

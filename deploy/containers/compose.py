@@ -42,9 +42,9 @@ class Compose:
         if subprocess.run((*self._command, *words), cwd=ROOT, check=False).returncode:
             raise Unwell(f"`{' '.join(words)}` failed: its words are above")
 
-    def inside(self, service: str, *command: str, told: str = "") -> str:
-        """Return what `command`, with `told` on its standard input, prints in the container of `service`. Raises Unwell when it fails."""
-        done = self._asked("exec", "-T", service, *command, told=told)
+    def inside(self, service: str, *command: str, stdin: str = "") -> str:
+        """Return what `command`, with `stdin` on its standard input, prints in the container of `service`. Raises Unwell when it fails."""
+        done = self._asked("exec", "-T", service, *command, stdin=stdin)
         if done.returncode:
             raise Unwell(f"{service}: `{' '.join(command)[:80]}` ended with {done.returncode}: {done.stderr[-500:]}")
         return done.stdout
@@ -55,29 +55,29 @@ class Compose:
 
     def exit_codes(self) -> dict[str, int]:
         """Return the exit code of each container, by its service. One that runs has the code 0 too."""
-        told = self._asked("ps", *self._all, "--format", "json").stdout.strip()
-        containers = json.loads(told) if told.startswith("[") else [json.loads(line) for line in told.splitlines()]
-        return {_service(one): int(one["ExitCode"]) for one in containers}
+        output = self._asked("ps", *self._all, "--format", "json").stdout.strip()
+        containers = json.loads(output) if output.startswith("[") else [json.loads(line) for line in output.splitlines()]
+        return {_service(container): int(container["ExitCode"]) for container in containers}
 
     def logs(self, service: str) -> str:
         """Return the end of the log of `service`."""
         done = self._asked("logs", "--tail", "40", service)
         return done.stdout + done.stderr
 
-    def _asked(self, *words: str, told: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run((*self._command, *words), cwd=ROOT, input=told, capture_output=True, text=True, check=False)
+    def _asked(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run((*self._command, *words), cwd=ROOT, input=stdin, capture_output=True, text=True, check=False)
 
 
 def services() -> Iterator[tuple[str, str]]:
     """Yield each service, and its text in `docker-compose.yml`."""
     text = (ROOT / "docker-compose.yml").read_text()
-    return ((name, told) for name, told in _SERVICE.findall(text[text.index("\nservices:") :]) if "*process" in told)
+    return ((name, definition) for name, definition in _SERVICE.findall(text[text.index("\nservices:") :]) if "*process" in definition)
 
 
 def health_checks() -> dict[str, Sequence[str]]:
     """Return the health check of each service that has one: a command for its container."""
-    found = ((name, _HEALTH.search(told)) for name, told in services())
-    return {name: [word.strip(' "') for word in health[1].split(",")] for name, health in found if health}
+    checks = ((name, _HEALTH.search(definition)) for name, definition in services())
+    return {name: [word.strip(' "') for word in health[1].split(",")] for name, health in checks if health}
 
 
 def _service(container: dict[str, object]) -> str:

@@ -21,11 +21,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m deploy.setup", description=__doc__, allow_abbrev=False, add_help=helps)
     parser.add_argument("purpose", choices=("run", "demo", "test", *ROLES), help="what the clone is made ready for")
     parser.add_argument("--first-port", type=int, help="of the demo that is to follow: it uses the ports from here on")
-    told, _ = parser.parse_known_args()
-    purpose = told.purpose
+    arguments, _ = parser.parse_known_args()
+    purpose = arguments.purpose
     for_tests = purpose == "test"
 
-    problems = list(_problems(purpose, told.first_port))
+    problems = list(_problems(purpose, arguments.first_port))
     if problems:
         print(f"Before this can go on ({len(problems)} to fix):\n", file=sys.stderr)
         print("\n".join(f"- {problem}" for problem in problems), file=sys.stderr)

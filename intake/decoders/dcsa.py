@@ -71,17 +71,17 @@ def _reading(event: Any) -> tuple[bytes, bytes]:
     container = compact_container(str(equipment.get("equipmentReference") or ""))
     if not container:
         raise InvalidValue("it names no container", code="container_missing")
-    told = _first({**_in(event, "iotDetails"), **kind}, *_EVENTS)
+    event_name = _first({**_in(event, "iotDetails"), **kind}, *_EVENTS)
     fields = {
         "device": _device(event, container),
         "at": event.get("eventDateTime"),
         **_position(event),
         **_reefer(_in(event, "reeferDetails")),
     }
-    if told in _FLAGS:
-        name, value = _FLAGS[told]
+    if event_name in _FLAGS:
+        name, value = _FLAGS[event_name]
         fields[name] = value
-    return reading_of(container, {**{name: value for name, value in fields.items() if value is not None}, "dcsa": _kept(event, told)})
+    return reading_of(container, {**{name: value for name, value in fields.items() if value is not None}, "dcsa": _kept(event, event_name)})
 
 
 def _device(event: Fields, container: str) -> str:
@@ -143,12 +143,12 @@ def _celsius(fahrenheit: Any) -> Any:
     return round((fahrenheit - 32) / 1.8, 2) if isinstance(fahrenheit, int | float) and not isinstance(fahrenheit, bool) else fahrenheit
 
 
-def _kept(event: Fields, told: Any) -> Fields:
+def _kept(event: Fields, event_name: Any) -> Fields:
     details, where = _in(event, "reeferDetails"), _in(event, "eventLocation")
     kept = {
         "eventID": event.get("eventID"),
         "eventType": _first(_in(event, "eventClassification"), "eventType", "eventTypeCode"),
-        "event": told,
+        "event": event_name,
         "eventUpdatedDateTime": event.get("eventUpdatedDateTime"),
         **{name: where.get(name) for name in ("UNLocationCode", "locationName", "facilityType", "facility")},
         "devicePowerStatus": _in(event, "iotDetails").get("powerStatus"),
@@ -163,15 +163,15 @@ def _measured_otherwise(details: Fields) -> Fields:
     air = {name: _in(details, f"{name}AirTemperatureMeasurement").get("sensorReadings") for name in ("supply", "return")}
     parameters = {name: value for name, value in _in(details, "measuredParameters").items() if name not in _OF_THE_AIR.values()}
     status = details.get("powerStatus")
-    told: Fields = {
+    measurements: Fields = {
         "temperatureProbeMeasurements": _probes(details)[1] or None,
         "supplyAirSensorReadings": air["supply"],
         "returnAirSensorReadings": air["return"],
         "measuredParameters": parameters or None,
         "reeferPowerStatus": None if status in _POWER else status,
     }
-    degrees = any(told[name] for name in ("temperatureProbeMeasurements", "supplyAirSensorReadings", "returnAirSensorReadings"))
-    return {**told, "temperatureUnit": details.get("temperatureUnit") if degrees else None}
+    degrees = any(measurements[name] for name in ("temperatureProbeMeasurements", "supplyAirSensorReadings", "returnAirSensorReadings"))
+    return {**measurements, "temperatureUnit": details.get("temperatureUnit") if degrees else None}
 
 
 def _first(fields: Fields, *names: str) -> Any:

@@ -220,15 +220,15 @@ class ClientConnection(asyncio.Protocol):
             self._door.ending(self, detail)
             self._transport.abort()
 
-    def tell(self, request: bytes, retained: bool = False) -> None:
+    def send_request(self, request: bytes, retained: bool = False) -> None:
         """Send the node's request to devices, or its last one (`retained`), if this client has subscribed to it.
 
         A client that does not read, or accepts no packet of this length, does not get it."""
         if self.subscription is None or self._transport is None or self._transport.is_closing() or _DEAF in self._reasons_not_to_read:
             return
-        said = request_packet(self._reader.v5, request, flagged=retained or self.subscription.keeps_flag)
-        if len(said) <= self._packet_bytes_max:
-            self._transport.write(said)
+        sent = request_packet(self._reader.v5, request, flagged=retained or self.subscription.keeps_flag)
+        if len(sent) <= self._packet_bytes_max:
+            self._transport.write(sent)
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         """Acknowledge the messages, because the pipeline reports that what `outcomes` report is durable."""
@@ -328,7 +328,7 @@ class ClientConnection(asyncio.Protocol):
             self.subscription = subscribed.granted
             if subscribed.say_now and (request := self._door.asked()) is not None:
                 self._answer()
-                self.tell(request, retained=True)
+                self.send_request(request, retained=True)
 
     def _answer(self) -> None:
         """Send the answers to packets that were read together in one write: a write each costs ten times as much."""

@@ -151,7 +151,7 @@ async def test_over_tls(tmp_path: Path) -> None:
 
 async def test_a_broker_that_is_not_there_is_waited_for_and_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, however often it is tried; and that it is there again."""
-    monkeypatch.setattr("intake.broker.AWAY_TOLD_AFTER_S", 0.2)
+    monkeypatch.setattr("intake.broker.AWAY_REPORTED_AFTER_S", 0.2)
     told: list[tuple[str, Any]] = []
     with mosquitto(tmp_path) as broker:
         broker.stop()
@@ -172,7 +172,7 @@ async def test_a_broker_that_is_not_there_is_waited_for_and_told_of(tmp_path: Pa
 
 
 async def test_a_broker_that_does_not_take_its_login_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("intake.broker.AWAY_TOLD_AFTER_S", 0.2)
+    monkeypatch.setattr("intake.broker.AWAY_REPORTED_AFTER_S", 0.2)
     told: list[tuple[str, Any]] = []
     with mosquitto(tmp_path, anonymous=False) as broker:
         async with fed(tmp_path, broker.port) as (_, __, intake):

@@ -28,7 +28,9 @@ def told(entries: list[Entry], *nodes: Peer) -> dict[str, Any]:
     desk = CustomersDesk(nodes or (DUCKS, COGS), ["hq"])
     for entry in entries:
         desk.take(entry)
-    as_told: dict[str, Any] = json.loads(json.dumps({customer: [entry_body(one) for one in own] for customer, own in desk.told().items()}))
+    as_told: dict[str, Any] = json.loads(
+        json.dumps({customer: [entry_body(one) for one in own] for customer, own in desk.entries_by_customer().items()})
+    )
     return as_told
 
 
