@@ -94,8 +94,10 @@ def _whole(column: pa.Array) -> tuple[str, npt.NDArray[np.int64]]:
 
 def _least(values: npt.NDArray[np.int64], others: list[npt.NDArray[np.int64]]) -> float:
     """Return the total bits of the encoding of the values that needs the fewest bits."""
-    ways = [values, *(values - other for other in others)]
-    return min(_entropy(way) for told in ways for way in (told, np.diff(told, prepend=0), np.diff(told, n=2, prepend=[0, 0])))
+    ways = [values, *(values - column for column in others)]
+    return min(
+        _entropy(way) for encoding in ways for way in (encoding, np.diff(encoding, prepend=0), np.diff(encoding, n=2, prepend=[0, 0]))
+    )
 
 
 def _entropy(values: npt.NDArray[np.int64]) -> float:

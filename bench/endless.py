@@ -208,15 +208,15 @@ class Honest:
         return {**percentiles(self.waited), **cpu, "asked": len(self.waited), "first_login_ms": round(self.logins[0], 1), **again}
 
 
-def beside(way: str, folder: Path, side: str, seconds: float) -> dict[str, object]:
+def measure_waits(way: str, folder: Path, side: str, seconds: float) -> dict[str, object]:
     """Return what the honest client waits, concurrently with such a flood or with nobody."""
-    with way_in(way, folder / "node") as one:
-        words = [sys.executable, "-m", "bench.endless", "flood", str(one.port), side, str(seconds + STARTS_WITHIN_S)]
-        with subprocess.Popen(words if side != NOBODY else ["echo", "0"], stdout=subprocess.PIPE, text=True) as other:
+    with way_in(way, folder / "node") as server:
+        words = [sys.executable, "-m", "bench.endless", "flood", str(server.port), side, str(seconds + STARTS_WITHIN_S)]
+        with subprocess.Popen(words if side != NOBODY else ["echo", "0"], stdout=subprocess.PIPE, text=True) as flooding:
             time.sleep(STARTS_WITHIN_S)
             client = Honest()
-            client.publish(one.port, one.processes[0], seconds)
-            others = int(other.communicate()[0])
+            client.publish(server.port, server.processes[0], seconds)
+            others = int(flooding.communicate()[0])
     return client.figures() | {"others_s": round(others / (seconds + STARTS_WITHIN_S))}
 
 
@@ -227,7 +227,7 @@ def main(way: str = "endpoint", seconds: str = "20", *sides: str) -> None:
     asked = sides or (NOBODY, *SIDES, *VISITORS)
     for side in asked:
         with tempfile.TemporaryDirectory() as name:
-            results[side] = beside(way, Path(name), side, float(seconds))
+            results[side] = measure_waits(way, Path(name), side, float(seconds))
     print(json.dumps({**results, "load_at_end": machine()["load_1_min"]}, indent=1))
     p99_ms = {side: results[side]["p99_ms"] for side in asked}
     figure = "; ".join(f"{side.replace('_', ' ')} {waited}" for side, waited in p99_ms.items()) + " ms"

@@ -25,7 +25,7 @@ from tests.support.fleet import Station, readings, stations
 from tests.support.forked import FORKED
 
 KILLS = 1_000
-TOLD_EVERY = 50
+PRINTED_EVERY = 50
 TOGETHER = 300
 GOAL_S = 3.0
 DEADLINE_S = 120.0
@@ -58,11 +58,11 @@ def until(true: Callable[[], bool], what: str) -> None:
         time.sleep(0.002)
 
 
-def told(name: str, took_s: list[float]) -> str:
+def distribution(name: str, took_s: list[float]) -> str:
     """The distribution of `took_s`, and how many were longer than the goal."""
     cuts = statistics.quantiles(took_s, n=1_000, method="inclusive")
     parts = [f"{word} {cuts[at]:.3f}" for word, at in (("p10", 99), ("p50", 499), ("p90", 899), ("p99", 989), ("p99.9", 998))]
-    parts += [f"most {max(took_s):.3f}; more than {GOAL_S:.0f} s: {sum(one > GOAL_S for one in took_s)} of {len(took_s)}"]
+    parts += [f"most {max(took_s):.3f}; more than {GOAL_S:.0f} s: {sum(seconds > GOAL_S for seconds in took_s)} of {len(took_s)}"]
     return f"  {name}, s: least {min(took_s):.3f}, {', '.join(parts)}"
 
 
@@ -82,15 +82,15 @@ class Kills:
         signal.signal(signal.SIGINT, lambda *_: setattr(self, "_over", True))
         nodes = (self.hq, *self.ports.values())
         with stations(*nodes):
-            until(lambda: all(one.ready() for one in nodes), "the nodes are not up")
-            doors = [landfall.NodeDoor(one.url, f"door-of-{one.name}") for one in self.ports.values()]
+            until(lambda: all(node.ready() for node in nodes), "the nodes are not up")
+            doors = [landfall.NodeDoor(port.url, f"door-of-{port.name}") for port in self.ports.values()]
             follower = landfall.connect(doors).follow("containers")
             listening = threading.Thread(target=self.heard.listen, args=(follower,), daemon=True)
             listening.start()
             while len(self.last_s) < kills and not self._over:
                 self._turn(follower)
-                if len(self.last_s) % TOLD_EVERY == 0:
-                    self.tell()
+                if len(self.last_s) % PRINTED_EVERY == 0:
+                    self.print_figures()
             follower.close()
             listening.join(DEADLINE_S)
         assert self.heard.offsets == list(range(2 * TOGETHER * len(self.last_s))), "a record is missing, came twice, or out of order"
@@ -110,10 +110,10 @@ class Kills:
         at_hand.start()
         until(at_hand.ready, "it is not up again")
 
-    def tell(self) -> None:
+    def print_figures(self) -> None:
         """What was measured so far."""
-        print(f"{len(self.last_s)} kills", told("first record after the kill", self.first_s), sep="\n")
-        print(told("all that was written by then", self.last_s), flush=True)
+        print(f"{len(self.last_s)} kills", distribution("first record after the kill", self.first_s), sep="\n")
+        print(distribution("all that was written by then", self.last_s), flush=True)
 
 
 def main() -> None:
@@ -127,10 +127,10 @@ def main() -> None:
         run = Kills(Path(folder))
         run.run(asked.kills)
         print(f"{len(run.last_s)} kills of {asked.kills}: each of {len(run.heard.offsets):,} records came once, in order")
-        run.tell()
+        run.print_figures()
     if len(run.last_s) == asked.kills:
-        told_s = f"p50 {statistics.median(run.first_s):.2f}, longest {max(run.first_s):.2f} s; none"
-        write("failover", {"resumed": Measured(told_s, max(run.first_s) <= GOAL_S)})
+        figure = f"p50 {statistics.median(run.first_s):.2f}, longest {max(run.first_s):.2f} s; none"
+        write("failover", {"resumed": Measured(figure, max(run.first_s) <= GOAL_S)})
 
 
 if __name__ == "__main__":

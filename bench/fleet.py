@@ -33,10 +33,10 @@ class Underway:
         self.fleet = Fleet(folder, story, free_doors())
         doors = self.fleet.doors
         words = [dict(doors.node), dict(doors.mqtt), doors.api, doors.analytics, doors.projector, doors.clock, doors.pages]
-        self._told = (folder.parent / "demo.txt").open("wb")
+        self._output = (folder.parent / "demo.txt").open("wb")
         command = [sys.executable, "-m", "bench.fleet", str(folder), str(story.boxes), str(story.speed), json.dumps(words)]
         self.began_s = time.monotonic()
-        self.process = subprocess.Popen(command, stdout=self._told, stderr=subprocess.STDOUT, start_new_session=True)
+        self.process = subprocess.Popen(command, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True)
         self._http = httpx.Client(trust_env=False, timeout=10)
         self._token = ""
 
@@ -45,7 +45,7 @@ class Underway:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(STOPPED_WITHIN_S)
         self._http.close()
-        self._told.close()
+        self._output.close()
 
     def map(self) -> dict[str, Any] | None:
         """What operations' map shows; None while the API is not there."""
@@ -62,12 +62,12 @@ class Underway:
     def check(self) -> None:
         """Raises RuntimeError with the demo's last words when it has ended."""
         if self.process.poll() is not None:
-            raise RuntimeError(f"the demo has ended:\n{Path(self._told.name).read_text()[-4000:]}")
+            raise RuntimeError(f"the demo has ended:\n{Path(self._output.name).read_text()[-4000:]}")
 
     def clock(self) -> dict[str, Any]:
         """Return what the fleet's clock reports."""
-        told: dict[str, Any] = self._http.get(self.fleet.clock_url).raise_for_status().json()
-        return told
+        fields: dict[str, Any] = self._http.get(self.fleet.clock_url).raise_for_status().json()
+        return fields
 
     def control(self, **action: Any) -> None:
         """Pause, resume, speed, jump."""

@@ -52,7 +52,7 @@ def commits(log: FileLog, readings: pa.RecordBatch, rows: int, stream: str = "co
     return took_s
 
 
-def told(readings: int, took_s: Sequence[float]) -> Figures:
+def commit_figures(readings: int, took_s: Sequence[float]) -> Figures:
     """The rate, and how long a commit took."""
     p50, p99 = np.percentile(took_s, (50, 99)) * 1000
     return {"per_s": round(readings / sum(took_s)), "commit_p50_ms": round(p50, 1), "commit_p99_ms": round(p99, 1)}
@@ -75,7 +75,7 @@ class Upkept:
     steps: int = 0
     busy_s: float = 0.0
 
-    def commits_beside(self, log: FileLog, readings: pa.RecordBatch) -> None:
+    def commit_with_upkeep(self, log: FileLog, readings: pa.RecordBatch) -> None:
         """Commits of COMMIT_ROWS."""
         over = threading.Event()
         thread = threading.Thread(target=self._keep_up, args=(log, over))
@@ -90,7 +90,7 @@ class Upkept:
             over.set()
             thread.join()
 
-    def told(self, readings: int) -> Figures:
+    def figures(self, readings: int) -> Figures:
         """Return the figures of the appends that ran concurrently with upkeep.
 
         They include the share of the time that upkeep worked, and the processor time that upkeep took within a commit.
@@ -98,7 +98,7 @@ class Upkept:
         p50, p99 = np.percentile(self.upkeep_s, (50, 99)) * 1000
         within = {"upkeep_cpu_in_a_commit_p50_ms": round(p50, 1), "upkeep_cpu_in_a_commit_p99_ms": round(p99, 1)}
         share = round(self.busy_s / sum(self.took_s), 2)
-        return told(readings, self.took_s) | within | {"upkeep_steps": self.steps, "upkeep_share": share}
+        return commit_figures(readings, self.took_s) | within | {"upkeep_steps": self.steps, "upkeep_share": share}
 
     def _keep_up(self, log: FileLog, over: threading.Event) -> None:
         while self.rest_share is not None and not over.is_set():
@@ -110,16 +110,16 @@ class Upkept:
         over.wait()  # its clock is read to the end
 
 
-def append_beside_upkeep(folder: Path, readings: pa.RecordBatch, at_ms: int) -> Figures:
+def append_with_upkeep(folder: Path, readings: pa.RecordBatch, at_ms: int) -> Figures:
     """Commits of COMMIT_ROWS, by turns: no upkeep, and upkeep that always has more to merge and rests as a node lets it."""
     log = open_log(folder, "busy", at_ms)
     ways = {"alone": Upkept(None), "beside_upkeep": Upkept(REST_SHARE)}
     for _ in range(UPKEEP_TURNS):
         for way in ways.values():
             commits(log, readings.slice(0, BACKLOG_COMMITS * BACKLOG_ROWS), BACKLOG_ROWS, "backlog")
-            way.commits_beside(log, readings)
+            way.commit_with_upkeep(log, readings)
     log.close()
-    return {name: way.told(UPKEEP_TURNS * readings.num_rows) for name, way in ways.items()}
+    return {name: way.figures(UPKEEP_TURNS * readings.num_rows) for name, way in ways.items()}
 
 
 def bytes_per_reading(log_folder: Path, rows: int) -> float:
@@ -141,18 +141,18 @@ def main() -> None:
             "bench": "log",
             **machine(),
             "readings": readings.num_rows,
-            **append_beside_upkeep(Path(name), readings, START_AT_MS + hours * INTERVAL_MS),
+            **append_with_upkeep(Path(name), readings, START_AT_MS + hours * INTERVAL_MS),
         }
     print(json.dumps(figures, indent=2))
-    alone, beside = figures["alone"], figures["beside_upkeep"]
+    alone, upkept = figures["alone"], figures["beside_upkeep"]
     quick = alone["per_s"] >= 1_000_000 and alone["commit_p99_ms"] <= 50
     without = f"without upkeep {alone['per_s']:,}/s"
-    beside_ms = beside["commit_p99_ms"]
+    upkept_ms = upkept["commit_p99_ms"]
     write(
         "log",
         {
             "append": Measured(f"{alone['per_s']:,}/s; {alone['commit_p99_ms']} ms", quick),
-            "append_beside_upkeep": Measured(f"{beside['per_s']:,}/s; {beside_ms} ms", beside_ms <= 50, without),
+            "append_beside_upkeep": Measured(f"{upkept['per_s']:,}/s; {upkept_ms} ms", upkept_ms <= 50, without),
         },
     )
 

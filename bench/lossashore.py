@@ -53,9 +53,9 @@ class Ship(StationNode):
 
     def settings(self) -> dict[str, Any]:
         """Its settings file."""
-        told = super().settings()
-        told["intake"]["endpoint"]["anonymous_publish"] = ["landfall/#"]
-        return told
+        fields = super().settings()
+        fields["intake"]["endpoint"]["anonymous_publish"] = ["landfall/#"]
+        return fields
 
 
 @dataclass

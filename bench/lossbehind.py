@@ -76,8 +76,8 @@ def struck_pair_behind(folder: Path, strikes: int, chance: random.Random, *, cut
         stack.enter_context(promised.relaying())
         nodes = behind_broker(folder, 2, promised.port)
         stack.enter_context(ships(nodes, STARTED_WITHIN_S))
-        told = promised if broker_too else publisher
-        on_nodes, alone = Strikes(nodes, disks, told, chance), 0
+        acknowledger = promised if broker_too else publisher
+        on_nodes, alone = Strikes(nodes, disks, acknowledger, chance), 0
 
         def strikes_fall() -> None:
             nonlocal alone
@@ -100,10 +100,10 @@ def struck_pair_behind(folder: Path, strikes: int, chance: random.Random, *, cut
             publisher.publish(broker.port, PER_STRIKE, chance.randrange(1, PER_STRIKE), strike=strikes_fall)
         publisher.publish(broker.port, PER_STRIKE, PER_STRIKE)
         promised.wait_for_more(PER_STRIKE)
-        acknowledged = frozenset(told.acknowledged)
+        acknowledged = frozenset(acknowledger.acknowledged)
         lost = {number for node in nodes for number in _lacking(node, acknowledged)}
         rows = [[(row["origin"], row["device_at_ms"]) for row in node.rows("containers")] for node in nodes]
-        return Tally(on_nodes.fallen + alone, len(acknowledged), len(lost), sum(len(one) - len(set(one)) for one in rows))
+        return Tally(on_nodes.fallen + alone, len(acknowledged), len(lost), sum(len(readings) - len(set(readings)) for readings in rows))
 
 
 def _lacking(node: ShipNode, acknowledged: frozenset[int]) -> frozenset[int]:

@@ -121,7 +121,7 @@ def backlogged(make: Callable[[Path], Server], folder: Path) -> Tally:
     return Tally(0, BACKLOG, len(publisher.acknowledged - found.keys()), sum(1 for count in found.values() if count > 1))
 
 
-def told(tally: Tally | None) -> str:
+def table_cell(tally: Tally | None) -> str:
     """A cell of the table."""
     if tally is None:
         return "–"
@@ -156,8 +156,8 @@ def rows(results: dict[str, dict[str, Tally | None]]) -> Iterable[str]:
     """The table, in Markdown."""
     yield "| server | SIGKILL: acknowledged and lost | power cut: acknowledged and lost | a backlog without any fault |"
     yield "|---|---|---|---|"
-    for name, found in results.items():
-        yield f"| {name_of(name)} | " + " | ".join(told(found[kind]) for kind in ("kills", "cuts", "backlog")) + " |"
+    for name, tallies in results.items():
+        yield f"| {name_of(name)} | " + " | ".join(table_cell(tallies[kind]) for kind in ("kills", "cuts", "backlog")) + " |"
 
 
 def main() -> None:
@@ -181,8 +181,8 @@ def main() -> None:
     print("\n".join(rows(results)))
     print(json.dumps({"machine": machine(), "versions": versions(), **asdict(torture), "seed": given.seed}))
     if not given.names:
-        ours = {name: (found["kills"], found["cuts"]) for name, found in results.items() if name in GOALS}
-        strikes = "; ".join(" and ".join(told(tally) for tally in ours[name]) for name in GOALS)
+        ours = {name: (tallies["kills"], tallies["cuts"]) for name, tallies in results.items() if name in GOALS}
+        strikes = "; ".join(" and ".join(table_cell(tally) for tally in ours[name]) for name in GOALS)
         write("losses", {"strikes": Measured(strikes, not any(tally.lost for pair in ours.values() for tally in pair if tally))})
 
 

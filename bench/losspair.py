@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.tally import Tally
 from tests.support.powercut import CutDisk
 from tests.support.process import wait
-from tests.support.two_nodes import Sensors, ShipNode, Told, pair, wait_filled
+from tests.support.two_nodes import AcknowledgedReadings, Sensors, ShipNode, pair, wait_filled
 
 PER_STRIKE = 60
 """Readings that are acknowledged, at most, before the next strike."""
@@ -57,7 +57,7 @@ class Strikes:
 
     nodes: Sequence[ShipNode]
     disks: Sequence[CutDisk]
-    told: Told
+    sensors: AcknowledgedReadings
     chance: random.Random
     fallen: int = 0
     _start_s: float = 0.0
@@ -69,7 +69,7 @@ class Strikes:
         struck = self.chance.choice([[0], [1], [0, 1]])
         robbed = self.chance.choice(struck) if self.chance.random() < 0.5 else None
         if robbed is not None:
-            wait_filled(self.nodes[1 - robbed], self.told)
+            wait_filled(self.nodes[1 - robbed], self.sensors)
         self._strike(struck, robbed)
         while self.chance.random() < WHILE_STARTING:
             time.sleep(self.chance.random() * self._start_s)

@@ -52,7 +52,7 @@ from streams.model.metrics import Metrics
 from tests.support.credentials import allow_gateway
 from tests.support.ports import free_port
 
-TELL_EVERY_S = 0.02
+PRINT_EVERY_S = 0.02
 STARTED_WITHIN_S = 30.0
 YEAR_MS = 365 * 86_400_000
 SHIP = "9321483"
@@ -160,7 +160,7 @@ async def serve(way: str, folder: Path, port: int) -> None:
         while True:
             if intake.port or intake.broker_connected:
                 print(metrics.body(0, 0)["counts"].get("watch_readings" if way == "watched" else "intake_accepted", 0), flush=True)
-            await asyncio.sleep(TELL_EVERY_S)
+            await asyncio.sleep(PRINT_EVERY_S)
 
 
 def subscribe(port: int) -> None:
@@ -168,7 +168,7 @@ def subscribe(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as client:
         connect(client, "quickest", IDLE_KEEP_ALIVE_S)
         client.sendall(packet(0x82, b"\0\1\0\x0alandfall/#\1"))
-        heard, count, told_s, subscribed = b"", 0, 0.0, False
+        heard, count, printed_s, subscribed = b"", 0, 0.0, False
         while data := client.recv(1 << 18):
             heard += data
             at, answers = 0, bytearray()
@@ -181,9 +181,9 @@ def subscribe(port: int) -> None:
                 subscribed, at = True, until
             heard = heard[at:]
             client.sendall(answers)
-            if subscribed and (time.monotonic() - told_s > TELL_EVERY_S or not heard):
+            if subscribed and (time.monotonic() - printed_s > PRINT_EVERY_S or not heard):
                 print(count, flush=True)
-                told_s = time.monotonic()
+                printed_s = time.monotonic()
 
 
 def packet_end(data: bytes, at: int) -> tuple[int, int] | None:
@@ -253,18 +253,18 @@ def percentiles(waited: Sequence[float]) -> dict[str, float]:
     return {f"{name}_ms": round(value, 1) for name, value in picked.items()}
 
 
-def beside_idle(folder: Path, packets: Sequence[bytes], idle: int) -> dict[str, object]:
+def measure_with_idle(folder: Path, packets: Sequence[bytes], idle: int) -> dict[str, object]:
     """Measure what so many connections that send nothing take at the endpoint, and what they change."""
-    with way_in("endpoint", folder / f"idle-{idle}") as one, ExitStack() as stack:
-        before = memory_mib(one.processes[0])
+    with way_in("endpoint", folder / f"idle-{idle}") as server, ExitStack() as stack:
+        before = memory_mib(server.processes[0])
         for number in range(idle):
-            connect(stack.enter_context(socket.create_connection(("127.0.0.1", one.port))), f"idle-{number}", IDLE_KEEP_ALIVE_S)
-        memory = memory_mib(one.processes[0]) - before
-        used, began = cpu_s(one.processes[0]), time.perf_counter()
-        publish(one.port, packets, 1)
-        one.wait(len(packets))
-        took, used = time.perf_counter() - began, cpu_s(one.processes[0]) - used
-        waits = percentiles(paced(one.port, packets[: PACED_PER_S * PACED_S]))
+            connect(stack.enter_context(socket.create_connection(("127.0.0.1", server.port))), f"idle-{number}", IDLE_KEEP_ALIVE_S)
+        memory = memory_mib(server.processes[0]) - before
+        used, began = cpu_s(server.processes[0]), time.perf_counter()
+        publish(server.port, packets, 1)
+        server.wait(len(packets))
+        took, used = time.perf_counter() - began, cpu_s(server.processes[0]) - used
+        waits = percentiles(paced(server.port, packets[: PACED_PER_S * PACED_S]))
     return {"memory_mib": memory, "readings_s": round(len(packets) / took), "cpu_us": round(used / len(packets) * 1e6, 2), **waits}
 
 
@@ -278,7 +278,7 @@ def main(readings: int = 400_000) -> None:
             results[way] = measured(way, Path(name), packets)
             print(way, results[way], file=sys.stderr, flush=True)
         for idle in (0, IDLE):
-            results[f"endpoint_beside_{idle}_idle"] = beside_idle(Path(name), packets, idle)
+            results[f"endpoint_beside_{idle}_idle"] = measure_with_idle(Path(name), packets, idle)
         results["nodes"] = local_and_two_nodes(Path(name), packets[: readings // 4])
     print(json.dumps(results, indent=1))
     write("mqtt", goals(results))

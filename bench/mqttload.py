@@ -45,7 +45,7 @@ class Sender:
     window: int
     sent: int = 0
     acknowledged: int = 0
-    told: int = 0
+    counted: int = 0
     out: bytes = b""
     answered: bytes = b""
     socket: socket.socket = field(init=False)
@@ -106,18 +106,18 @@ def paced(port: int, packets: Sequence[bytes], connections: int = 1) -> list[flo
         while len(waited) < len(packets):
             sent = began + at / PACED_PER_S
             if at < len(packets) and time.perf_counter() >= sent:
-                for place, one in enumerate(packets[at : at + step], at):
-                    senders[place % connections].out += one
+                for place, message in enumerate(packets[at : at + step], at):
+                    senders[place % connections].out += message
                     due[place % connections].append(sent)
                 at += step
-            for sender in [one for one in senders if one.out]:
+            for sender in [busy for busy in senders if busy.out]:
                 sender.turn()
             for key, _ in selector.select(0.0002):
                 senders[key.data].turn()
             now = time.perf_counter()
             for sender, times in zip(senders, due, strict=True):
-                waited += [(now - times.popleft()) * 1_000 for _ in range(sender.acknowledged - sender.told)]
-                sender.told = sender.acknowledged
+                waited += [(now - times.popleft()) * 1_000 for _ in range(sender.acknowledged - sender.counted)]
+                sender.counted = sender.acknowledged
     return waited
 
 

@@ -107,8 +107,8 @@ class Broker:
     def last_words(self) -> str:
         """What it said of too many open files, else the last thing it said."""
         lines = [line for line in self._words.read_text(errors="replace").splitlines() if line.strip()]
-        telling = [line for line in lines if "Too many open files" in line or "OutOfMemory" in line]
-        return (telling or lines or [""])[-1][:200]
+        causes = [line for line in lines if "Too many open files" in line or "OutOfMemory" in line]
+        return (causes or lines or [""])[-1][:200]
 
     def kill(self) -> None:
         """As a power cut would."""
@@ -168,7 +168,7 @@ def _append(access: KafkaAccess, names: Sequence[str]) -> float:
     """Seconds for one reading into each topic, acks=all. Raises TimeoutError when one is not acknowledged within APPENDED_S_MAX."""
     delivered = 0
 
-    def told(problem: object, _message: object) -> None:
+    def count_delivered(problem: object, _message: object) -> None:
         nonlocal delivered
         delivered += problem is None
 
@@ -176,7 +176,7 @@ def _append(access: KafkaAccess, names: Sequence[str]) -> float:
     payload = as_json(fleet_readings(1, 1))[0]
     began_s = time.perf_counter()
     for name in names:
-        producer.produce(name, payload, on_delivery=told)
+        producer.produce(name, payload, on_delivery=count_delivered)
     producer.flush(APPENDED_S_MAX + 5)
     if delivered < len(names):
         raise TimeoutError(f"{len(names) - delivered} of {len(names)} readings were not acknowledged within {APPENDED_S_MAX:.0f} s")

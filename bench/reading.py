@@ -68,9 +68,9 @@ def main() -> None:
         figures |= reading(folder / "merged")
     print(json.dumps(figures, indent=1))
     read, codec = figures["read"], figures["codec_alone"]
-    told = f"{read['wall']} M by the wall, {read['one_core']} M per second of one core"
+    figure = f"{read['wall']} M by the wall, {read['one_core']} M per second of one core"
     bound = f"the codec alone {codec['wall']} M, {codec['one_core']} M"
-    write("reading", {"read_merged": Measured(told, read["wall"] >= 5, bound)})
+    write("reading", {"read_merged": Measured(figure, read["wall"] >= 5, bound)})
 
 
 if __name__ == "__main__":

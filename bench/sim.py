@@ -119,8 +119,8 @@ def main() -> None:
         json.dumps({"machine": f"{platform.machine()}, {os.cpu_count()} cores", "load": round(os.getloadavg()[0], 1), **figures}, indent=1)
     )
     quick = figures["made_per_s"] >= 500_000 and figures["published_per_s"] >= 50_000
-    told = f"{figures['made_per_s']:,}; {figures['published_per_s']:,}/s"
-    write("sim", dict.fromkeys(("story", "stress"), Measured(told, quick, f"{figures['publisher_cpu_us']} µs of CPU a message")))
+    figure = f"{figures['made_per_s']:,}; {figures['published_per_s']:,}/s"
+    write("sim", dict.fromkeys(("story", "stress"), Measured(figure, quick, f"{figures['publisher_cpu_us']} µs of CPU a message")))
 
 
 if __name__ == "__main__":

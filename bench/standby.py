@@ -33,8 +33,8 @@ ANSWER_S_MAX = 120.0
 def place(broker: Broker, folder: Path, prefix: str) -> KafkaLogPlace:
     """One process's part in the log `prefix`: its folder is its own."""
     access = broker.access
-    told = {"brokers": access.brokers, "username": access.username, "password": access.password, "prefix": prefix}
-    settings = KafkaLogSettings.model_validate({"kind": "kafka", "replication": 1, "min_insync": 1, **told})
+    fields = {"brokers": access.brokers, "username": access.username, "password": access.password, "prefix": prefix}
+    settings = KafkaLogSettings.model_validate({"kind": "kafka", "replication": 1, "min_insync": 1, **fields})
     return KafkaLogPlace(settings, "hq", folder / "log", folder / "marker")
 
 

@@ -244,13 +244,13 @@ def measured(folder: Path, boxes: int, seconds: int) -> dict[str, Any]:
             if not here.poll(STRANGERS_S_MAX):
                 raise TimeoutError("the strangers do not attack")
             here.recv()
-            beside = summary(asked_ms(url, token, seconds))
+            attacked = summary(asked_ms(url, token, seconds))
             here.send("enough")
             if not here.poll(STRANGERS_S_MAX):
                 raise TimeoutError("the strangers do not end")
             answers = here.recv()
             attack.join()
-    return {"alone_ms": alone, "beside_strangers_ms": beside, "of_the_bound": round(beside["p99"] / BOUND_MS, 3), "strangers": answers}
+    return {"alone_ms": alone, "beside_strangers_ms": attacked, "of_the_bound": round(attacked["p99"] / BOUND_MS, 3), "strangers": answers}
 
 
 def main() -> None:

@@ -77,8 +77,8 @@ def to_the_loss(underway: Underway) -> dict[str, float]:
 
 def caught_up(log: FileLogReader) -> bool:
     """Whether Spark has read all of headquarters' log that ships and ports wrote."""
-    told = [row.record.body or {} for batch in log.latest("metrics", "analytics") for row in batch.rows()]
-    reached = {stream: Position.from_json(position) for stream, position in told[-1]["positions"].items()} if told else {}
+    bodies = [row.record.body or {} for batch in log.latest("metrics", "analytics") for row in batch.rows()]
+    reached = {stream: Position.from_json(position) for stream, position in bodies[-1]["positions"].items()} if bodies else {}
     return bool(reached) and all(position.reaches(log.position(stream)) for stream, position in reached.items())
 
 
@@ -237,8 +237,8 @@ def main() -> None:
 
 def whole_goal(figures: dict[str, Any]) -> dict[str, Measured]:
     """Return the row of the whole voyage."""
-    told = f"{figures['overboard_after_s']} s after the launch; the story from {figures['launch_to_story_s']} to {figures['voyage_s']} s"
-    return {"whole": Measured(told, max(figures["overboard_of_its_bound"], figures["voyage_of_its_bound"]) <= 1)}
+    figure = f"{figures['overboard_after_s']} s after the launch; the story from {figures['launch_to_story_s']} to {figures['voyage_s']} s"
+    return {"whole": Measured(figure, max(figures["overboard_of_its_bound"], figures["voyage_of_its_bound"]) <= 1)}
 
 
 def real_time_goals(figures: dict[str, Any]) -> dict[str, Measured]:

@@ -23,9 +23,9 @@ def recorded(path: Path) -> list[Heard]:
     """The rows of the file as readings, in order of time: sparse, in bursts, with exact repeats."""
     rows = []
     for row in read_recorded(path):
-        told = orjson.loads(row.payload)
-        signals = {name: value for name, value in told.items() if name in SIGNALS}
-        rows.append(Heard(row.container, told["device"], row.at_ms, row.at_ms, row.at_ms, signals))
+        fields = orjson.loads(row.payload)
+        signals = {name: value for name, value in fields.items() if name in SIGNALS}
+        rows.append(Heard(row.container, fields["device"], row.at_ms, row.at_ms, row.at_ms, signals))
     return rows
 
 

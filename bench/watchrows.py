@@ -37,14 +37,19 @@ def wilson(hits: float, of: int) -> tuple[float, float]:
 def recall_row(name: str, voyages: list[Seen]) -> str:
     """One line of the table of losses. The interval takes each voyage for one observation: boxes of one loss are not independent."""
     lost = sum(len(seen.lost) for seen in voyages)
-    late_ms = [seen.told[box] - at for seen in voyages for box, at in seen.lost.items() if box in seen.told]
-    within = [seen.told[box] - at <= 3 * seen.interval_ms[box] for seen in voyages for box, at in seen.lost.items() if box in seen.told]
+    late_ms = [seen.reported_at_ms[box] - at for seen in voyages for box, at in seen.lost.items() if box in seen.reported_at_ms]
+    within = [
+        seen.reported_at_ms[box] - at <= 3 * seen.interval_ms[box]
+        for seen in voyages
+        for box, at in seen.lost.items()
+        if box in seen.reported_at_ms
+    ]
     wolf = sum(len(seen.false) for seen in voyages)
     intervals = f"{sum(within) / len(within):.0%}" if within else "–"
-    return f"| {name} | {len(voyages)} | {lost} | {told_share(lost, late_ms, len(voyages))} | {intervals} | {wolf} |"
+    return f"| {name} | {len(voyages)} | {lost} | {share_cells(lost, late_ms, len(voyages))} | {intervals} | {wolf} |"
 
 
-def told_share(lost: int, late_ms: Sequence[int], voyages: int) -> str:
+def share_cells(lost: int, late_ms: Sequence[int], voyages: int) -> str:
     """Return three cells: the share of the lost boxes that was reported, the delay in the middle and of the slowest twentieth, and the
     share of the reports within 60 s.
     """
@@ -87,15 +92,15 @@ def under(weights: Weights, voyages: Iterable[Seen]) -> Under:
     lost = crying = falsely = 0
     late_ms: list[int] = []
     for seen in voyages:
-        told = {box: at for box, cases in seen.cases.items() if (at := _told_at_ms(weights, cases)) is not None}
+        reported_at_ms = {box: at for box, cases in seen.cases.items() if (at := _reported_at_ms(weights, cases)) is not None}
         lost += len(seen.lost)
-        late_ms += [at - seen.lost[box] for box, at in told.items() if box in seen.lost]
-        wolf = len(told.keys() - seen.lost.keys())
+        late_ms += [at - seen.lost[box] for box, at in reported_at_ms.items() if box in seen.lost]
+        wolf = len(reported_at_ms.keys() - seen.lost.keys())
         crying, falsely = crying + bool(wolf), falsely + wolf
     return Under(lost, tuple(late_ms), crying, falsely)
 
 
-def _told_at_ms(weights: Weights, cases: Iterable[tuple[int, Case]]) -> int | None:
+def _reported_at_ms(weights: Weights, cases: Iterable[tuple[int, Case]]) -> int | None:
     return next((at for at, case in cases if decide(case, weights).state == "PROBABLE_OVERBOARD"), None)
 
 
@@ -126,29 +131,29 @@ def curve(losses: list[Seen], quiets: list[Seen]) -> Iterator[str]:
     for name, weights in asked:
         mark = "**" if weights == WEIGHTS else ""
         lossy, calm = under(weights, losses), under(weights, quiets)
-        cried = " | ".join(_cried(one, len(of)) for one, of in ((lossy, losses), (calm, quiets)))
-        yield f"| {mark}{name}{mark} | {told_share(lossy.lost, lossy.late_ms, len(losses))} | {cried} |"
+        cried = " | ".join(_cried(outcome, len(of)) for outcome, of in ((lossy, losses), (calm, quiets)))
+        yield f"| {mark}{name}{mark} | {share_cells(lossy.lost, lossy.late_ms, len(losses))} | {cried} |"
 
 
-def _cried(one: Under, voyages: int) -> str:
-    low, high = wilson(one.crying, voyages)
-    return f"{one.crying} of {voyages:,} ({low:.1%}–{high:.1%}), {one.falsely}"
+def _cried(outcome: Under, voyages: int) -> str:
+    low, high = wilson(outcome.crying, voyages)
+    return f"{outcome.crying} of {voyages:,} ({low:.1%}–{high:.1%}), {outcome.falsely}"
 
 
 def likelihoods(voyages: list[Seen]) -> Iterator[str]:
     """How often each signal stands in the case of a lost box, and of a silent one that is aboard; the log10 ratio of the two, a half added
     to each count (Jeffreys), and the weight in use."""
-    told: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    signal_counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
     cases = Counter[bool]()
     for seen in voyages:
         for box, several in seen.cases.items():
             gone = box in seen.lost
             cases[gone] += 1
-            told[gone].update({piece.signal for piece in decide(several[-1][1]).evidence if piece.weight})
+            signal_counts[gone].update({piece.signal for piece in decide(several[-1][1]).evidence if piece.weight})
     names = {"silent_together": "group", "roll": "motion", "sockets": "power", "fix": "position", "rssi": "battery", "restart": "restarted"}
     names |= {"silence": "promise", "stands_on_lost": "below"}
-    for signal in sorted(told[True] | told[False]):
+    for signal in sorted(signal_counts[True] | signal_counts[False]):
         weight = getattr(WEIGHTS, names.get(signal, signal), WEIGHTS.discharge)
-        rates = [(told[gone][signal] + 0.5) / (cases[gone] + 1) for gone in (True, False)]
-        counts = " | ".join(f"{told[gone][signal]} of {cases[gone]}" for gone in (True, False))
+        rates = [(signal_counts[gone][signal] + 0.5) / (cases[gone] + 1) for gone in (True, False)]
+        counts = " | ".join(f"{signal_counts[gone][signal]} of {cases[gone]}" for gone in (True, False))
         yield f"| {signal} | {counts} | {math.log10(rates[0] / rates[1]):+.1f} | {weight:+.1f} |"

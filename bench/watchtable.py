@@ -83,8 +83,8 @@ def goals(losses: Sequence[Seen], quiets: Sequence[Seen]) -> dict[str, Measured]
     """Return the rows of the table of goals, of the voyages in severe and extreme weather and of those without a loss."""
     rows: dict[str, Measured] = {}
     if lost := sum(len(seen.lost) for seen in losses):
-        found = sum(len(seen.told.keys() & seen.lost.keys()) for seen in losses)
-        rows["detected"] = Measured(f"{found / lost:.1%}", found >= 0.95 * lost)
+        detected = sum(len(seen.reported_at_ms.keys() & seen.lost.keys()) for seen in losses)
+        rows["detected"] = Measured(f"{detected / lost:.1%}", detected >= 0.95 * lost)
     if quiets:
         crying = sum(bool(seen.false) for seen in quiets)
         rows["false_alarms"] = Measured(str(crying), crying == 0)

@@ -78,9 +78,9 @@ async def run_ship(settings: ShipSettings) -> None:
     node = Node(settings.node, process="ship")
     for stream, judge in JUDGES.items():
         node.judge(stream, judge)
-    taken, companions = settings.intake, settings.node.companions()
-    others = other_disks(node, taken.ack, taken.alone_after_s, taken.when_alone)
-    intake = Intake(taken, node.clock, node.metrics, others, companions)
+    intake_settings, companions = settings.intake, settings.node.companions()
+    others = other_disks(node, intake_settings.ack, intake_settings.alone_after_s, intake_settings.when_alone)
+    intake = Intake(intake_settings, node.clock, node.metrics, others, companions)
     aboard = f"aboard/{settings.node.identity}"
     watching = Watching(
         settings.watch_settings(),

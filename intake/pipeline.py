@@ -231,13 +231,13 @@ class Pipeline:
 
         A message is a repeat when all its readings are. A reading repeated by a device whose clock stands still is no repeat, and is
         flagged. A reading of a device whose clock fell back is flagged too."""
-        said, now_s, now_ms = self._said[part.stream], self._clock.monotonic_s(), self._clock.now_ms()
+        last_said, now_s, now_ms = self._said[part.stream], self._clock.monotonic_s(), self._clock.now_ms()
         known, true_from_ms = self._windows[part.stream].known(part.identities), believed_times(self._clock).start
         kept: Sequence[int] = range(len(known))
         if any(known) or len(set(part.identities)) < len(known):
             kept, stopped = self._not_repeated(part, known, messages, true_from_ms)
         else:
-            forgotten = said.note(part.whose, part.times_ms, part.identities, repeat(now_s), true_from_ms)
+            forgotten = last_said.note(part.whose, part.times_ms, part.identities, repeat(now_s), true_from_ms)
             stopped = {row for row in forgotten if _needs_flag(part, row, messages)}
         if stopped or len(kept) < len(known):
             if stopped:
@@ -246,7 +246,7 @@ class Pipeline:
                 if outcomes[number] in STORED:
                     outcomes[number] = Outcome.REPEATED
             part = part.taken(kept, stopped, CLOCK_STOPPED)
-        if not self._clock.doubted() and (fallen := said.fallen.note(part.whose, part.times_ms, repeat(now_ms))):
+        if not self._clock.doubted() and (fallen := last_said.fallen.note(part.whose, part.times_ms, repeat(now_ms))):
             self._metrics.count("clocks_back", len(fallen))
             part = part.taken(range(len(part.messages)), fallen, CLOCK_BACK)
         return part if part.messages else None
@@ -255,18 +255,20 @@ class Pipeline:
         self, part: StreamRows, known: Sequence[bool], messages: Sequence[Publish], true_from_ms: int
     ) -> tuple[list[int], set[int]]:
         """Return the rows of `part` that are no repeats, and those of them that devices report again whose clock stands still."""
-        said, now_s = self._said[part.stream], self._clock.monotonic_s()
+        last_said, now_s = self._said[part.stream], self._clock.monotonic_s()
         seen: set[bytes] = set()
         kept: list[int] = []
         stopped: set[int] = set()
         for row, (whose, at_ms, identity, before) in enumerate(zip(part.whose, part.times_ms, part.identities, known, strict=True)):
             if before or identity in seen:
-                if messages[part.messages[row]].is_said_again() or not said.note((whose,), (at_ms,), (identity,), (now_s,), true_from_ms):
+                if messages[part.messages[row]].is_said_again() or not last_said.note(
+                    (whose,), (at_ms,), (identity,), (now_s,), true_from_ms
+                ):
                     continue
                 stopped.add(row)
             else:
                 seen.add(identity)
-                if said.note((whose,), (at_ms,), (identity,), (now_s,), true_from_ms) and _needs_flag(part, row, messages):
+                if last_said.note((whose,), (at_ms,), (identity,), (now_s,), true_from_ms) and _needs_flag(part, row, messages):
                     stopped.add(row)
             kept.append(row)
         return kept, stopped

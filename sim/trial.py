@@ -282,16 +282,16 @@ class Trial:
         stuck = chance.random(self.boxes) < RECEIVERS_STUCK
         has = ~self.ship.reefer & self.ship.on_deck & (np.abs(self.clock_off_ms) < HOUR_MS)
         _, first = np.unique(np.stack([box, (at_ms - BEGINS_MS) // FIX_EVERY_MS]), axis=1, return_index=True)
-        found = np.sort(first[has[box[first]] & (chance.random(len(first)) >= FIXES_MISSED)])
-        accuracy_m, bearing = chance.uniform(*FIX_M, len(found)), chance.uniform(0, 2 * np.pi, len(found))
-        wild = chance.random(len(found)) < FIXES_WILD
-        off_nm = np.where(wild, chance.uniform(0, WILD_NM, len(found)), accuracy_m / 1_852)
-        north = np.where(stuck[box[found]], HOME.latitude_deg, self.latitude_deg(at_ms[found]) + off_nm / 60 * np.cos(bearing))
+        fix_rows = np.sort(first[has[box[first]] & (chance.random(len(first)) >= FIXES_MISSED)])
+        accuracy_m, bearing = chance.uniform(*FIX_M, len(fix_rows)), chance.uniform(0, 2 * np.pi, len(fix_rows))
+        wild = chance.random(len(fix_rows)) < FIXES_WILD
+        off_nm = np.where(wild, chance.uniform(0, WILD_NM, len(fix_rows)), accuracy_m / 1_852)
+        north = np.where(stuck[box[fix_rows]], HOME.latitude_deg, self.latitude_deg(at_ms[fix_rows]) + off_nm / 60 * np.cos(bearing))
         shrink = np.cos(np.radians(north))
-        east = np.where(stuck[box[found]], HOME.longitude_deg, HOME.longitude_deg + off_nm / 60 * np.sin(bearing) / shrink)
+        east = np.where(stuck[box[fix_rows]], HOME.longitude_deg, HOME.longitude_deg + off_nm / 60 * np.sin(bearing) / shrink)
         fixes = np.round(np.stack([north, east, accuracy_m], axis=1), 6).tolist()
         names = ("latitude_deg", "longitude_deg", "accuracy_m")
-        return {at: dict(zip(names, row, strict=True)) for at, row in zip(found.tolist(), fixes, strict=True)}
+        return {at: dict(zip(names, row, strict=True)) for at, row in zip(fix_rows.tolist(), fixes, strict=True)}
 
     @staticmethod
     def latitude_deg(at_ms: Ints) -> Floats:

@@ -45,7 +45,7 @@ SLOW: dict[str, Callable[[Path], Side]] = {
 UNLIMITED = SLOW | {"landfall": lambda folder: Ours(folder, "lan", sender="hq", receiver="tokyo")}
 
 
-def tell(words: str) -> None:
+def print_progress(words: str) -> None:
     """To standard error."""
     print(words, file=sys.stderr, flush=True)
 
@@ -55,8 +55,8 @@ def link(sizes: list[int], named: list[str], folder: Path) -> dict[str, Any]:
     quiet_s, alerts_s, cuts = (*sizes, *(45, 150, 3)[len(sizes) :])
     figures, thread = {}, LoopThread("link")
     for name in named or SLOW:
-        figures[name] = slow_link(SLOW[name](folder_of(folder, f"link-{name}")), Plan(quiet_s, alerts_s, cuts), thread, tell)
-        tell(json.dumps({name: figures[name]}))
+        figures[name] = slow_link(SLOW[name](folder_of(folder, f"link-{name}")), Plan(quiet_s, alerts_s, cuts), thread, print_progress)
+        print_progress(json.dumps({name: figures[name]}))
     thread.close()
     return figures
 
@@ -67,8 +67,8 @@ def loopback(sizes: list[int], named: list[str], folder: Path) -> dict[str, Any]
     figures, thread = {}, LoopThread("loopback")
     for name in named or UNLIMITED:
         given = Given(own if name == "landfall" else peers)
-        figures[name] = catching_up(UNLIMITED[name](folder_of(folder, f"loopback-{name}")), given, thread, tell)
-        tell(json.dumps({name: figures[name]}))
+        figures[name] = catching_up(UNLIMITED[name](folder_of(folder, f"loopback-{name}")), given, thread, print_progress)
+        print_progress(json.dumps({name: figures[name]}))
     thread.close()
     return figures
 

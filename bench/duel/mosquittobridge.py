@@ -74,8 +74,8 @@ class MosquittoBridge:
         self._reader.connect("127.0.0.1", self._hq_port)
         self._reader.subscribe("#", qos=1)
         self._reader.loop_start()
-        told = subprocess.run([mosquitto_binary(), "-h"], capture_output=True, text=True, check=False).stdout.splitlines()[0]
-        return {"version": told, "settings": USUAL | BRIDGE}
+        version = subprocess.run([mosquitto_binary(), "-h"], capture_output=True, text=True, check=False).stdout.splitlines()[0]
+        return {"version": version, "settings": USUAL | BRIDGE}
 
     def load(self, given: Given) -> None:
         """Publish the readings to the ship's broker at QoS 1, and wait until all are acknowledged."""

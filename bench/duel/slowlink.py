@@ -51,7 +51,7 @@ class Mark:
     moved: int
 
 
-def slow_link(side: Side, plan: Plan, thread: LoopThread, tell: Callable[[str], None]) -> dict[str, Any]:
+def slow_link(side: Side, plan: Plan, thread: LoopThread, report: Callable[[str], None]) -> dict[str, Any]:
     """All figures of one side. It is started and stopped here."""
     shape = Shape(RATE_BIT_S, ROUND_TRIP_S / 2)
     link = Shoreward(thread, side.proxy, side.shoreward_is_out)
@@ -62,10 +62,10 @@ def slow_link(side: Side, plan: Plan, thread: LoopThread, tell: Callable[[str], 
     try:
         figures["side"] = side.start()
         side.load(given)
-        tell(f"{side.name}: {given.readings:,} readings are aboard")
+        report(f"{side.name}: {given.readings:,} readings are aboard")
         link.up()
         try:
-            figures |= _phases(side, link, plan, given, tell)
+            figures |= _phases(side, link, plan, given, report)
         except TimeoutError as problem:
             figures["ended_by"] = str(problem)
         figures["arrived"] = side.arrived()
@@ -79,18 +79,18 @@ def slow_link(side: Side, plan: Plan, thread: LoopThread, tell: Callable[[str], 
     return figures
 
 
-def _phases(side: Side, link: Shoreward, plan: Plan, given: Given, tell: Callable[[str], None]) -> dict[str, Any]:
+def _phases(side: Side, link: Shoreward, plan: Plan, given: Given, report: Callable[[str], None]) -> dict[str, Any]:
     """Run the phases one after another, and report each phase when it ends.
 
     Then open the link wide until all readings are ashore. Raises TimeoutError.
     """
     first_s = wait_until(lambda: side.moved() > 0, "the backlog moves", FIRST_S_MAX)
     quiet = _phase(side, link, lambda: time.sleep(plan.quiet_s))
-    tell(f"{side.name}: quiet {quiet}")
+    report(f"{side.name}: quiet {quiet}")
     alerts, published = _alerts(side, link, plan, quiet)
-    tell(f"{side.name}: alerts {alerts}, so far {_waited(side, published)}")
+    report(f"{side.name}: alerts {alerts}, so far {_waited(side, published)}")
     cuts = _cuts(side, link, plan)
-    tell(f"{side.name}: cuts {cuts}")
+    report(f"{side.name}: cuts {cuts}")
     link.reshape(Shape())
     drained_s = wait_until(lambda: side.arrived() >= given.readings, "all of it is ashore", DRAINED_S_MAX, 0.5)
     alerts |= _waited(side, published)
@@ -137,12 +137,12 @@ def _waited(side: Side, published: dict[int, float]) -> dict[str, Any]:
     """How long each alert took that came at all; those that came after the link was opened wide would have taken longer."""
     heard = dict(side.alerts_heard_s())
     waited = sorted(heard[number] - at_s for number, at_s in published.items() if number in heard)
-    told: dict[str, Any] = {"published": len(published), "heard": len(waited)}
+    figures: dict[str, Any] = {"published": len(published), "heard": len(waited)}
     if waited:
-        told |= {"p50_s": round(statistics.median(waited), 3), "max_s": round(waited[-1], 3)}
-        told["p99_s"] = round(waited[ceil(0.99 * len(waited)) - 1], 3)
-        told["longest_s"] = [round(one, 3) for one in waited[-5:]]
-    return told
+        figures |= {"p50_s": round(statistics.median(waited), 3), "max_s": round(waited[-1], 3)}
+        figures["p99_s"] = round(waited[ceil(0.99 * len(waited)) - 1], 3)
+        figures["longest_s"] = [round(delay_s, 3) for delay_s in waited[-5:]]
+    return figures
 
 
 def _cuts(side: Side, link: Shoreward, plan: Plan) -> dict[str, Any]:

@@ -21,10 +21,10 @@ ASHORE_S_MAX, RESTS_S_MAX = 1_200.0, 1_800.0
 ROUND_TRIP_S = 0.6
 TOPICS_A_PART = 50_000
 LIVE_READINGS = 500
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
-def catching_up(side: Side, given: Given, thread: LoopThread, tell: Tell) -> dict[str, Any]:
+def catching_up(side: Side, given: Given, thread: LoopThread, report: ReportProgress) -> dict[str, Any]:
     """From the moment the side's link is opened until all of it can be read at headquarters; the memory both ends took meanwhile,
     and the receiver's after it, until it rests."""
     link = Shoreward(thread, side.proxy, side.shoreward_is_out)
@@ -33,7 +33,7 @@ def catching_up(side: Side, given: Given, thread: LoopThread, tell: Tell) -> dic
     try:
         figures["side"] = side.start()
         side.load(given)
-        tell(f"{side.name}: {given.readings:,} readings are aboard")
+        report(f"{side.name}: {given.readings:,} readings are aboard")
         processes = side.processes()
         for process in processes.values():
             Path(f"/proc/{process}/clear_refs").write_text("5")  # the peak from now on
@@ -41,7 +41,11 @@ def catching_up(side: Side, given: Given, thread: LoopThread, tell: Tell) -> dic
         link.up()
         wait_until(lambda: side.arrived() >= given.readings, "all of it is ashore", ASHORE_S_MAX)
         ended_s = time.monotonic()
-        opened_s = next(one.opened_s for one in side.proxy.connections if one.out.given_bytes + one.back.given_bytes > 10_000)
+        opened_s = next(
+            connection.opened_s
+            for connection in side.proxy.connections
+            if connection.out.given_bytes + connection.back.given_bytes > 10_000
+        )
         figures |= {
             "seconds": round(ended_s - opened_s, 2),
             "readings_s": round(given.readings / (ended_s - opened_s)),

@@ -179,9 +179,9 @@ def _made(
 ) -> pa.RecordBatch:
     """Return `rows` records, `every_ms` apart, as if each was committed alone; with `timed` the device's time is given as such."""
     chance = random.Random(SEED)
-    made = [make_record(chance, number, ship.begins_at_ms + round(number * every_ms)) for number in range(rows)]
+    records = [make_record(chance, number, ship.begins_at_ms + round(number * every_ms)) for number in range(rows)]
     device = ship.origin.node if timed else None
-    batch = as_heard(to_batch([Record(each.topic, device=device, device_at_ms=each.at_ms, body=each.body) for each in made]))
+    batch = as_heard(to_batch([Record(record.topic, device=device, device_at_ms=record.at_ms, body=record.body) for record in records]))
     if timed:
         return batch
     return batch.set_column(batch.schema.get_field_index(DEVICE_AT), DEVICE_AT, pa.nulls(rows, pa.int64()))

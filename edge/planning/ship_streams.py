@@ -96,9 +96,9 @@ def _kinds(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadin
     for stream, per_s in ((CONTAINERS, boxes_s), ("ships", ship_s)):
         every_s = max(SIGNED_EVERY_S, 1 / per_s)
         yield _Kind(stream + HEADS, 1 / every_s, record_samples.statements(ship, stream, 1000 * every_s))
-    for stream, per_s, made in (("alerts", alerts_s, record_samples.alerts), ("events", events_s, record_samples.events)):
+    for stream, per_s, sample_of in (("alerts", alerts_s, record_samples.alerts), ("events", events_s, record_samples.events)):
         if per_s:  # each is signed in its own commit
-            yield _Kind(stream, per_s, made(ship, 1000 / per_s))
+            yield _Kind(stream, per_s, sample_of(ship, 1000 / per_s))
             yield _Kind(stream + HEADS, per_s, record_samples.statements(ship, stream, 1000 / per_s))
 
 

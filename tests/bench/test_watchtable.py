@@ -45,11 +45,11 @@ def test_the_lost_are_silent_and_stood_on_deck() -> None:
 
 
 def test_a_felt_loss_is_on_the_bridge_in_time_and_a_hundred_boxes_beside_it_are_not(felt: Seen) -> None:
-    found = felt.told.keys() & felt.lost.keys()
+    found = felt.reported_at_ms.keys() & felt.lost.keys()
     assert len(felt.lost) >= 8
     assert len(found) == len(felt.lost)
     assert not felt.false
-    assert max(felt.told[box] - felt.lost[box] for box in found) <= 120_000
+    assert max(felt.reported_at_ms[box] - felt.lost[box] for box in found) <= 120_000
 
 
 def test_of_a_loss_felt_as_a_blow_alone_all_who_listen_are_told_within_the_minute() -> None:
@@ -58,23 +58,23 @@ def test_of_a_loss_felt_as_a_blow_alone_all_who_listen_are_told_within_the_minut
     seen = watched(trial)
     listening = {trial.ship.numbers[box] for box in trial.lost if trial.ship.tracker[box] and trial.ship.storm_mode[box]}
     assert len(listening) >= 10
-    assert [box for box in listening if seen.told.get(box, 1 << 62) - seen.lost[box] > 60_000] == []
+    assert [box for box in listening if seen.reported_at_ms.get(box, 1 << 62) - seen.lost[box] > 60_000] == []
 
 
 @pytest.mark.parametrize("seed", [1_000_000, 1_000_001, 74, 140, 265, 186])
 def test_no_fault_of_devices_cries_wolf(seed: int) -> None:
     """The last four once did: a gateway that brings what it kept and is out again; a tracker that is dead, and one in an outage, of a
     stack that is down aboard; one of it whose clock is ahead, so that its answers to the roll call have their turn later."""
-    assert not watched(quiet(seed)).told
+    assert not watched(quiet(seed)).reported_at_ms
 
 
 @pytest.mark.parametrize("name", FAULTS_OF_DEVICES)
 def test_what_looks_like_a_loss_and_is_none(name: str) -> None:
-    assert not watched(alike(name, 1_600_000)).told
+    assert not watched(alike(name, 1_600_000)).reported_at_ms
 
 
 def test_a_loss_that_nobody_felt_is_told_by_what_fell_silent_together(unfelt: Seen) -> None:
-    assert len(unfelt.told) >= 0.8 * len(unfelt.lost)
+    assert len(unfelt.reported_at_ms) >= 0.8 * len(unfelt.lost)
     assert not unfelt.false
 
 
@@ -89,7 +89,7 @@ def test_the_curve_is_of_the_cases_as_they_were(felt: Seen, unfelt: Seen) -> Non
 def test_the_curve_tells_the_delay_and_how_sure_its_numbers_are(felt: Seen, unfelt: Seen) -> None:
     """Goal: under the weights in use the delay is that of the watch, to the five seconds that lie between two cases; a higher threshold is
     not told sooner; each line has its intervals."""
-    watch_ms = sorted(felt.told[box] - at for box, at in felt.lost.items())
+    watch_ms = sorted(felt.reported_at_ms[box] - at for box, at in felt.lost.items())
     cases_ms = sorted(under(WEIGHTS, [felt]).late_ms)
     assert all(abs(one - other) <= CLOSE_EVERY_MS + 1_000 for one, other in zip(watch_ms, cases_ms, strict=True))
     later_ms = under(Weights(probable_min=0.9999), [felt]).late_ms
@@ -129,4 +129,4 @@ def test_roll_grows_within_a_minute_in_extreme_weather() -> None:
 @pytest.mark.torture
 def test_two_hundred_voyages_of_every_fault_and_no_false_alarm() -> None:
     """`pytest -m torture tests/bench/test_watchtable.py`; the whole: `python -m bench.watchtable`."""
-    assert not [seed for seed in range(2_000_000, 2_000_200) if watched(quiet(seed)).told]
+    assert not [seed for seed in range(2_000_000, 2_000_200) if watched(quiet(seed)).reported_at_ms]

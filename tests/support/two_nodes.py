@@ -161,13 +161,13 @@ class Sensors:
         self._sent[at, self._clients[at].publish(*self._said(number), 1).mid] = number
 
 
-class Told(Protocol):
+class AcknowledgedReadings(Protocol):
     """Who remembers the numbers of the readings that were acknowledged."""
 
     acknowledged: set[int]
 
 
-def wait_filled(node: ShipNode, sensors: Told) -> None:
+def wait_filled(node: ShipNode, sensors: AcknowledgedReadings) -> None:
     """A disk that was lost has all again that was acknowledged before: who loses another disk before that may have lost."""
     before = set(sensors.acknowledged)
     wait(lambda: node.is_filled or before <= set(node.held()), node.tail)

@@ -49,7 +49,7 @@ class Seen:
     were expected of the lost, and the cases it had to decide, each with when it stood so (UTC ms)."""
 
     lost: dict[str, int]
-    told: dict[str, int] = field(default_factory=dict)
+    reported_at_ms: dict[str, int] = field(default_factory=dict)
     retracted: set[str] = field(default_factory=set)
     interval_ms: dict[str, int] = field(default_factory=dict)
     cases: dict[str, list[tuple[int, Case]]] = field(default_factory=lambda: defaultdict(list))
@@ -58,7 +58,7 @@ class Seen:
     @property
     def false(self) -> set[str]:
         """Boxes told as probably overboard that were not."""
-        return self.told.keys() - self.lost.keys()
+        return self.reported_at_ms.keys() - self.lost.keys()
 
 
 def watched(trial: Trial) -> Seen:
@@ -127,7 +127,7 @@ def _note(seen: Seen, made: WatchOutcome, now_ms: int) -> None:
     for alert in made.alerts:
         if alert.body["rule"] == "lost_container":
             if alert.body["state"] == "raised":
-                seen.told.setdefault(alert.topic, now_ms)
+                seen.reported_at_ms.setdefault(alert.topic, now_ms)
             elif alert.body["state"] == "retracted":
                 seen.retracted.add(alert.topic)
 
