@@ -112,7 +112,7 @@ def statements(ship: SampleShip, stream: str, every_ms: float) -> Sample:
                 row = row.append_column(name, pa.array([value], pa.int64()))
             chain.follow(row)
             batches.append(state(chain, at_ms, key).append().records)
-            chain.told()
+            chain.clear_stored()
         return as_heard(concat(batches))
 
     return sample

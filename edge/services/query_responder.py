@@ -161,7 +161,7 @@ class QueryResponder:
                             what, "not answered", code="record_unreadable", topic=topic, problem=str(problem)[:PROBLEM_CHARS_MAX]
                         )
 
-    def _pick(self, ask: Ask, at_home: Told) -> _Picked:
+    def _pick(self, ask: Ask, at_home: ClaimedRanges) -> _Picked:
         durable = self._backlog.with_signed(at_home, ASKED_STREAMS)
         parts: list[Record] = []
         records = sent_before = 0

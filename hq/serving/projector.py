@@ -82,7 +82,7 @@ class ReportingProjector:
         self._projector, self._running, self._every_s = projector, running, every_s
         self._reported: ReportedOffsets = {}
         self._reported_at_s = float("-inf")
-        self._skipped = SkippedReports(running.teller, PROCESS)
+        self._skipped = SkippedReports(running.telemetry, PROCESS)
         self._floor = BelowFloor(projector.reader, running, PROCESS)
 
     @property
@@ -104,7 +104,7 @@ class ReportingProjector:
             self._reported_at_s = self._running.clock.monotonic_s()
             with self._projector.database.transaction() as connection:
                 appends, reached = unreported_appends(connection, self._reported, PROCESS, self._running.clock.now_ms())
-            if appends and self._running.teller.tell(appends):
+            if appends and self._running.telemetry.send(appends):
                 self._reported = reached
         return record_count
 
@@ -114,5 +114,5 @@ def _projecting(settings: ProjectorSettings, running: Running) -> Iterator[Repor
     with closing(ServingDatabase(settings.database_url)) as database, closing(opened_log(settings.log)) as reader:
         projection_routes = routes(settings.places, reader)
         projector = Projector(reader, database, running.clock, running.metrics, projection_routes, settings.step_records_max)
-        report_unplaced(reader, settings.places, running.teller)
+        report_unplaced(reader, settings.places, running.telemetry)
         yield ReportingProjector(projector, running, settings.metrics_every_s)

@@ -97,7 +97,8 @@ def export(
 def show_notices(
     folder: Folder,
     notice_state: Annotated[
-        str | None, typer.Option("--told-from", help=f"Policy of the carrier ({', '.join(NOTICE_STATES)}), instead of the one this node has.")
+        str | None,
+        typer.Option("--told-from", help=f"Policy of the carrier ({', '.join(NOTICE_STATES)}), instead of the one this node has."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

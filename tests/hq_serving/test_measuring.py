@@ -51,7 +51,7 @@ def test_rejected_records_are_told_once(tmp_path: Path, fleet: Fleet) -> None:
             with one.database.transaction() as connection:
                 appends, told = unreported_appends(connection, {}, PROCESS, NOW_MS)
                 assert unreported_appends(connection, told, PROCESS, NOW_MS) == ([], told)
-            assert TelemetryClient(AppendDoor(door, "door"), Metrics(PROCESS), StillClock(NOW_MS), 1.0).tell(appends)
+            assert TelemetryClient(AppendDoor(door, "door"), Metrics(PROCESS), StillClock(NOW_MS), 1.0).send(appends)
             one.database.close()
         with api_of(settings_for(tmp_path / "node" / "log", tmp_path, door)) as client:
             reasons = [body["reason"] for body in Headquarters(tmp_path / "node", client, door).bodies("exceptions")]

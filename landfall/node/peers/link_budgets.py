@@ -126,7 +126,7 @@ class LinkBudgets:
         return any(self.spent(link) for link in self._budgets)
 
     def grant(self, link: str, day: str, bytes_: int) -> None:
-        """Allow links of this class this many charged bytes more on `day` (UTC): `RemainingBudget.grant`. Without a budget nothing changes."""
+        """Allow links of this class these charged bytes more on `day` (UTC): `RemainingBudget.grant`. Without a budget nothing changes."""
         for budget in (budget for name, budget in self._budgets.items() if name == link):
             budget.grant(day, bytes_)
 
