@@ -21,6 +21,16 @@ WORDS = (
 )
 """STYLE: each has a standard term (report, received, metered, next to, disconnect, uses, checked against, budget, fix, again, the ship)."""
 BANNED = re.compile(rf"\b(?:{WORDS})\b", re.IGNORECASE)
+BANNED_IN_NAMES = re.compile("told|tells?|teller|telling|untold|dear|beside|purses?|hearsay|mend|mended|mends|anew|whoever")
+STORED_NAMES = {"told", "told_from", "told_from_ms", "out_told_ms", "owner_told", "beside"}
+"""Fields of state files, records, answers and proof files: they are read back by these names."""
+STORED_IN = (
+    "cargo/alerts/alert_timestamps.py", "cargo/loss/", "cargo/rules/", "cargo/shore_rules/", "cargo/vocabulary/registry_",
+    "edge/services/query_responder.py", "hq/api/endpoints/fleet.py", "hq/api/muster_answers.py", "landfall/cli/judge_commands.py",
+    "streams/integrity/proof_file.py",
+)  # fmt: skip
+OF_PYTHON = {"tell"}
+"""Methods of files."""
 SENTENCE_WORDS_MAX = 35
 BEGUN_OTHERWISE = re.compile(
     "What|Whether|How|Who|Whose|Which|When|Where|Why|The|A|An|"
@@ -53,6 +63,31 @@ def test_docstrings_and_comments_are_in_plain_words() -> None:
 def test_a_banned_word_in_a_docstring_or_a_comment_is_found() -> None:
     source = 'def send() -> None:\n    """It is told; `told` is a name."""\n    told = "told"  # beside it\n'
     assert [(line, banned_in(text)) for line, text in written_in(source)] == [(2, ["told"]), (3, ["beside"])]
+
+
+def test_names_are_in_plain_words() -> None:
+    wrong = []
+    for module in MODULES:
+        allowed = OF_PYTHON | (STORED_NAMES if str(module).startswith(STORED_IN) else set())
+        names = names_of((ROOT / module).read_text(encoding="utf-8"))
+        wrong += [f"{module}: {name}" for name in sorted(names - allowed) if has_banned_word(name)]
+    assert wrong == []
+
+
+def test_a_banned_word_in_a_name_is_found() -> None:
+    source = "class ToldTwice:\n    def send(self, tells_all: int) -> None:\n        self.foretold = _beside(tells_all)\n"
+    assert {name for name in names_of(source) if has_banned_word(name)} == {"ToldTwice", "tells_all", "_beside"}
+
+
+def names_of(source: str) -> set[str]:
+    """Names of variables, attributes, arguments, functions and classes."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = (getattr(node, kind, None) for node in nodes for kind in ("id", "attr", "arg", "name"))
+    return {name for name in names if isinstance(name, str)}
+
+
+def has_banned_word(name: str) -> bool:
+    return any(BANNED_IN_NAMES.fullmatch(word.lower()) for word in re.findall("[A-Z]?[a-z]+", name))
 
 
 def test_a_functions_docstring_says_what_the_function_does() -> None:
