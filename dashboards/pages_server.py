@@ -99,4 +99,4 @@ def _healthz(_: Request) -> JSONResponse:
 def _broke(telemetry: TelemetryClient, problem: Exception) -> None:
     """Report that a page could not be drawn: the viewer gets a plain sentence from Streamlit, `exceptions` the end of the traceback."""
     where = "".join(traceback.format_exception(problem))
-    telemetry.report(f"a page broke: {type(problem).__name__}: {problem}", where[-4_000:], "the viewer was notified")
+    telemetry.report(f"a page broke: {type(problem).__name__}: {problem}", where[-4_000:], "the viewer was notified", code="page_failed")

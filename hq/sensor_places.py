@@ -27,5 +27,5 @@ def report_unplaced(log_reader: LogReader, places: Mapping[str, str], telemetry:
     if unplaced:
         reason = f"not in [places] of the settings: {', '.join(unplaced)}; where their sensors are is not known"
         log.warning("%s", reason)
-        telemetry.report(reason, outcome='shown without a place; add them, as in tokyo = "quay/JPTYO"')
+        telemetry.report(reason, outcome='shown without a place; add them, as in tokyo = "quay/JPTYO"', code="place_missing")
     return unplaced

@@ -10,6 +10,7 @@ import shutil
 import signal
 import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,10 @@ class Simulation:
             door, self.metrics, self.clock, metrics_settings.every_s if metrics_settings else NEVER_S, self._standing
         )
         papers = paperwork(world, self.sensors.cadence.report_ms)
-        self.clerk = Clerk(papers, settings.api, progress.papers, self._report) if settings.api else None
+        of_clerk, of_publisher = partial(self._report, code="entries_not_taken"), partial(self._report, code="intake_refuses")
+        self.clerk = Clerk(papers, settings.api, progress.papers, of_clerk) if settings.api else None
         listens = settings.listening > 0
-        self._publisher = Publisher(world.places.names, settings.doors(), self._wall, self._report, listens=listens)
+        self._publisher = Publisher(world.places.names, settings.doors(), self._wall, of_publisher, listens=listens)
         self.tape = Tape(self.sensors, self._truth, self._publisher, progress.fleet_at_ms)
         self._listening = Listening(self.sensors, self._truth, progress.fleet_at_ms) if listens else None
         self._acknowledged_ms = progress.fleet_at_ms
@@ -109,9 +111,9 @@ class Simulation:
         self.metrics.count("sim_published", self.tape.published - published)
         self.metrics.count("sim_acknowledged", self.tape.acknowledged - acknowledged)
 
-    def _report(self, problem: str) -> None:
+    def _report(self, problem: str, code: str) -> None:
         log.warning("%s", problem)
-        self.telemetry.report(problem, outcome="tried again")
+        self.telemetry.report(problem, outcome="tried again", code=code)
 
     def _standing(self) -> dict[str, Any]:
         """Set the gauges as they stand now; return nothing else."""
@@ -195,9 +197,9 @@ async def _stop_event(stop: asyncio.Event | None) -> AsyncIterator[asyncio.Event
 
 @contextlib.asynccontextmanager
 async def _served(simulation: Simulation, settings: SimSettings) -> AsyncIterator[None]:
-    def report(reason: str, outcome: str, **details: Any) -> None:
+    def report(reason: str, outcome: str, *, code: str, **details: Any) -> None:
         log.warning("%s, %s: %s", reason, outcome, details)
-        simulation.telemetry.report(reason, json.dumps(details), outcome)
+        simulation.telemetry.report(reason, json.dumps(details), outcome, code=code)
 
     name, host, port = "the fleet's clock", settings.clock_host, settings.clock_port
     shown = showing(name, settings.tls_certificate, settings.tls_key)

@@ -23,7 +23,7 @@ from streams.log import Append, Appended, Log
 from streams.model.errors import Misuse, RetryLater
 from streams.model.identifiers import TOPIC_CHARS_MAX, Position, check_stream, check_topic
 from streams.model.records import BODY, Record, to_batch
-from streams.skipped_records import EXCEPTIONS, NODE, floor_append
+from streams.skipped_records import EXCEPTIONS, NODE, SKIPPED, floor_append
 
 CONSUMERS = "consumers"
 """Stream that holds the Positions of all consumers of a node; the topic is the consumer's name, the latest record counts."""
@@ -202,7 +202,7 @@ def check_client(topic: str, body: object, known: Collection[str]) -> None:
 def skip_reports(name: str, stream: str, newly: Skipped) -> list[dict[str, Any]]:
     """Return a report to `exceptions` for each hole that the consumer `name` newly skipped: reason and outcome."""
     outcome = f"consumer {name} went on without; what comes of it is delivered late"
-    return [{"reason": f"{of} did not come in time", "outcome": outcome} for of in _named(stream, newly)]
+    return [{"reason": f"{of} did not come in time", "outcome": outcome, "code": SKIPPED} for of in _named(stream, newly)]
 
 
 def _named(stream: str, found: Skipped) -> list[str]:

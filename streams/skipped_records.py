@@ -21,6 +21,9 @@ LOOK_EVERY_S = 2.0
 ACCEPTED, OVER = "accepted", "no longer in health"
 """Outcomes in `exceptions` that end the trouble: by a person, and after DEGRADED_S."""
 TROUBLE = "below_floor"
+"""Name of the trouble in health, and code of its reports."""
+SKIPPED = "records_skipped"
+"""Code of the report on records that did not come within the stream's patience."""
 _FLOOR = ".floor"
 logger = logging.getLogger(__name__)
 
@@ -40,7 +43,7 @@ def floor_append(process: str, reason: str, outcome: str, at_ms: int | None) -> 
 
     `at_ms`: UTC ms.
     """
-    body = {"reason": reason, "outcome": outcome, "at_ms": at_ms}
+    body = {"reason": reason, "outcome": outcome, "code": TROUBLE, "at_ms": at_ms}
     return Append(EXCEPTIONS, to_batch([Record(floor_topic(process), device_at_ms=at_ms, body=body)]))
 
 

@@ -180,7 +180,7 @@ class Steps:
     def _tell(self, seen: Overview, batch: int) -> None:
         now_ms = self._clock.now_ms()
         refused = [
-            failure(PROCESS, reason, body, now_ms, ("analytics.exceptions", batch * PIECES_MAX + piece))
+            failure(PROCESS, reason, body, now_ms, ("analytics.exceptions", batch * PIECES_MAX + piece), code="record_unreadable")
             for piece, (body, reason) in enumerate(seen.unreadable[:PIECES_MAX])
         ]
         self._progress.metrics.count("records", seen.count)

@@ -92,7 +92,7 @@ def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = N
     app = FastAPI(title=_TITLE, description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
     app.add_middleware(Gate, identify=identify)
     app.add_middleware(RequestMetrics, metrics=metrics)
-    add_handlers(app, lambda reason, request: telemetry.report(reason, request, "answered 500"))
+    add_handlers(app, lambda reason, request: telemetry.report(reason, request, "answered 500", code="broken"))
     _add_endpoints(app)
     app.openapi()  # FastAPI makes its routes now, not while the first requests wait
     add_reference(app)
@@ -119,8 +119,8 @@ def _add_endpoints(app: FastAPI) -> None:
 
 @asynccontextmanager
 async def _kept(shown: Shown | None, telemetry: TelemetryClient) -> AsyncIterator[None]:
-    def report(reason: str, outcome: str, **details: str) -> None:
-        telemetry.report(reason, json.dumps(details), outcome)
+    def report(reason: str, outcome: str, *, code: str, **details: str) -> None:
+        telemetry.report(reason, json.dumps(details), outcome, code=code)
 
     keeping = asyncio.create_task(keep_certificate("the API", "the API", shown, report)) if shown else None
     try:

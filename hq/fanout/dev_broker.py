@@ -106,7 +106,7 @@ def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
         if answered and not before:
             log.info("Kafka answers on %s", ", ".join(door.advertised for door in settings.doors))
         if before and not answered:
-            under_way.telemetry.report("the broker lets its own super user in no more", outcome="looked again")
+            under_way.telemetry.report("the broker lets its own super user in no more", outcome="looked again", code="broker_login_refused")
 
 
 def format_folder(settings: KafkaBrokerSettings) -> None:

@@ -44,7 +44,8 @@ def unreported_appends(connection: Connection, reported: ReportedOffsets, proces
         if row.offset < reached.get(of, 0) or len(appends) == FAILURES_AT_ONCE_MAX:
             continue
         reason = f"{row.stream}:{row.origin}:{row.offset} about {row.topic} is set aside: {row.reason}"
-        appends.append(failure(process, reason, row.body or "", at_ms, (f"{process}/{row.stream}/{row.origin}", row.offset + 1)))
+        key = (f"{process}/{row.stream}/{row.origin}", row.offset + 1)
+        appends.append(failure(process, reason, row.body or "", at_ms, key, code="record_unreadable"))
         reached[of] = row.offset + 1
     return appends, reached
 

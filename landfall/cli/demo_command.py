@@ -112,7 +112,7 @@ class Demo:
         """Report what happened to a process and what was done: on the screen and, once a client for it exists, in `exceptions`."""
         self._console.print(f"{what}; {outcome}", markup=False)
         if self._telemetry is not None:
-            self._telemetry.report(what, outcome=outcome)
+            self._telemetry.report(what, outcome=outcome, code="process_failed")
 
     def _let_the_story_go_on(self, simulator: Program) -> None:
         """End the hold. A simulator that dies from here on is started again without one."""

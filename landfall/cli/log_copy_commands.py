@@ -26,7 +26,7 @@ from streams.model.errors import Misuse
 
 Target = Annotated[Path, typer.Argument(help="Folder to create for the backup.")]
 
-DAMAGE = List((ListColumn.text("where"), ListColumn.text("what")))
+DAMAGE = List((ListColumn.text("code"), ListColumn.text("where"), ListColumn.text("what")))
 """List of what `check` shows of each damage."""
 BACKUP = List(
     (
@@ -101,7 +101,7 @@ def restore(
 def _found(log: Path, tally: CheckTally) -> Iterator[pa.Table]:
     """Yield the damage, each as it is found; `tally` counts what was checked."""
     for finding in find_damage(log, BlockCodec(), tally):
-        yield from DAMAGE.tables([{"where": finding.where, "what": finding.what}])
+        yield from DAMAGE.tables([{"code": finding.code, "where": finding.where, "what": finding.what}])
 
 
 def _damaged(row: Row) -> Iterator[str]:

@@ -12,6 +12,7 @@ from streams.gap_skipping_reader import Patience, PatientReader, Polled, ReaderS
 from streams.log import Append, LogReader
 from streams.model.clock import Clock
 from streams.model.metrics import Metrics
+from streams.skipped_records import SKIPPED
 
 OUTCOME = "went on without; what comes of it is delivered late"
 
@@ -53,12 +54,12 @@ class SkippedReports:
         for reason, key in _named(self._process, standings):
             if key not in self._seen:
                 self._seen.add(key)
-                self._telemetry.report(reason, outcome=OUTCOME, key=key)
+                self._telemetry.report(reason, outcome=OUTCOME, code=SKIPPED, key=key)
 
 
 def skipped_failures(process: str, standings: Mapping[str, ReaderStanding], at_ms: int) -> list[Append]:
     """Return records of `exceptions` on all that is skipped in `standings`. Appended again, they change nothing."""
-    return [failure(process, reason, "", at_ms, key, OUTCOME) for reason, key in _named(process, standings)]
+    return [failure(process, reason, "", at_ms, key, OUTCOME, code=SKIPPED) for reason, key in _named(process, standings)]
 
 
 def count_polled(metrics: Metrics, before: Skipped, polled: Polled) -> None:

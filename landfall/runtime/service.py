@@ -192,7 +192,7 @@ def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
             under_way.waiting.note(problem, troubled_at_s)
             if str(problem) != reported:
                 reported = str(problem)
-                under_way.telemetry.report(reported, outcome="tried again")
+                under_way.telemetry.report(reported, outcome="tried again", code=problem.code)
                 log.warning("%s", reported)
             started, wait_s = False, RETRY_S_FIRST if problem.code != code else pause_s
             code, pause_s = problem.code, min(2 * wait_s, RETRY_S_MAX)

@@ -12,7 +12,7 @@ from landfall.runtime.service import Running, Work
 from streams.gap_skipping_reader import Polled, ReaderStanding
 from streams.log import LogReader
 from streams.model.identifiers import Position
-from streams.skipped_records import OVER, FloorTrouble, floor_topic
+from streams.skipped_records import OVER, TROUBLE, FloorTrouble, floor_topic
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +55,10 @@ class BelowFloor:
         for reason in lost:
             self._report(reason, outcome, None)
         if over := self._trouble.look():
-            self._running.telemetry.report(over, outcome=OVER, topic=floor_topic(self._process))
+            self._running.telemetry.report(over, outcome=OVER, code=TROUBLE, topic=floor_topic(self._process))
 
     def _report(self, reason: str, outcome: str, key: tuple[str, int] | None) -> None:
-        self._running.telemetry.report(reason, outcome=outcome, key=key, topic=floor_topic(self._process))
+        self._running.telemetry.report(reason, outcome=outcome, code=TROUBLE, key=key, topic=floor_topic(self._process))
         self._trouble.begin(reason)
 
 

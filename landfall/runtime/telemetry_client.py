@@ -59,9 +59,16 @@ class TelemetryClient:
         self._thread = threading.Thread(target=self._keep_sending, name="telemetry", daemon=True)
 
     def report(
-        self, reason: str, payload: str = "", outcome: str = "left out", key: tuple[str, int] | None = None, topic: str | None = None
+        self,
+        reason: str,
+        payload: str = "",
+        outcome: str = "left out",
+        *,
+        code: str,
+        key: tuple[str, int] | None = None,
+        topic: str | None = None,
     ) -> None:
-        """Report one failure for `exceptions`: why, what it was about, what was done about it. Returns at once.
+        """Report one failure for `exceptions`: why, what it was about, what was done about it, the case's code. Returns at once.
 
         `key`: producer and sequence of a report that must exist once, however often and by whichever process it is made. `topic`: another
         than the process's name.
@@ -70,7 +77,7 @@ class TelemetryClient:
         with self._lock:
             self._reported += 1
             key = key or (self._producer, self._reported)
-            self._failures.append(failure(self._metrics.process, reason, payload, self._clock.now_ms(), key, outcome, topic))
+            self._failures.append(failure(self._metrics.process, reason, payload, self._clock.now_ms(), key, outcome, topic, code=code))
             if len(self._failures) > FAILURES_KEPT_MAX:
                 self._failures.popleft()
                 self._metrics.count("exceptions_dropped")
@@ -108,7 +115,8 @@ class TelemetryClient:
         self._awake.set()
         self._thread.join()
         if isinstance(problem, Exception):
-            self.report(f"{type(problem).__name__}: {problem}", outcome="the process ended")
+            code = problem.code if isinstance(problem, LandfallError) else "process_failed"
+            self.report(f"{type(problem).__name__}: {problem}", outcome="the process ended", code=code)
         self.send()
 
     def _keep_sending(self) -> None:
@@ -120,16 +128,26 @@ class TelemetryClient:
 
 
 def failure(
-    process: str, reason: str, payload: str, at_ms: int, key: tuple[str, int], outcome: str = "left out", topic: str | None = None
+    process: str,
+    reason: str,
+    payload: str,
+    at_ms: int,
+    key: tuple[str, int],
+    outcome: str = "left out",
+    topic: str | None = None,
+    *,
+    code: str,
 ) -> Append:
-    """Return a record of `exceptions`: why `process` failed, on what, and what it did. `key`: producer and sequence, so that it is reported
-    once. `topic`: another than the process's name.
+    """Return a record of `exceptions`: why `process` failed, on what, what it did, and the case's code.
+
+    `key`: producer and sequence, so that it is reported once. `topic`: another than the process's name.
     """
     whole = payload.encode()
     kept, secrets = mask_secrets(whole[:PAYLOAD_BYTES_MAX])
     body = {
         "reason": reason[:REASON_CHARS_MAX],
         "outcome": outcome,
+        "code": code,
         "mqtt_topic": None,
         "payload_base64": base64.b64encode(kept[:PAYLOAD_BYTES_MAX]).decode(),
         "payload_bytes": len(whole),

@@ -8,7 +8,7 @@ bytes under a header that verifies are never searched for frames.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 import msgspec
@@ -21,7 +21,7 @@ from streams.model.ledger import GoneReason
 
 FRAME_BYTES_MAX = 1 << 28
 _SEARCHED_BYTES = 1 << 20
-_UNFINISHED = "frame_unfinished"
+_UNFINISHED, _HEAD = "frame_unfinished", "segment_head_damaged"
 
 Admitted = tuple[tuple[int, int], ...]
 """Runs of a block's offsets, ascending: the first offset of each, and the minute (since 1970, UTC) in which the run was admitted here, 0
@@ -169,6 +169,7 @@ class Hole:
     end: int
     why: str
     unfinished: bool = False
+    code: str = field(kw_only=True)
 
 
 def frame_bytes(header: FrameHeader, blocks: list[bytes], secret: Secret) -> tuple[bytes, int]:
@@ -186,10 +187,10 @@ def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
         return
     secret, damaged = read_head(data)
     if secret is None or len(data) < HEAD_BYTES:
-        yield Hole(start, len(data), "neither copy of the file's secret verifies", unfinished=len(data) < HEAD_BYTES)
+        yield Hole(start, len(data), "neither copy of the file's secret verifies", unfinished=len(data) < HEAD_BYTES, code=_HEAD)
         return
     if start < HEAD_BYTES:
-        yield from (Hole(at, end, "one of two copies of the file's secret does not verify") for at, end in damaged)
+        yield from (Hole(at, end, "one of two copies of the file's secret does not verify", code=_HEAD) for at, end in damaged)
     at = max(start, HEAD_BYTES)
     while at < len(data):
         try:
@@ -200,7 +201,7 @@ def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
                 at = repaired.end
                 continue
             end = _next_frame(data, at + 1, secret)
-            yield Hole(at, end, str(problem), unfinished=problem.code == _UNFINISHED and end == len(data))
+            yield Hole(at, end, str(problem), unfinished=problem.code == _UNFINISHED and end == len(data), code=problem.code)
             at = end
         else:
             yield frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,20 +23,22 @@ from streams.model.ranges import RangeSet
 
 
 class Wrong(NamedTuple):
-    """First byte and last byte + 1 of damaged bytes in a file, what is wrong with them, and whether they are a block."""
+    """First byte and last byte + 1 of damaged bytes in a file, what is wrong with them, its code, and whether they are a block."""
 
     at: int
     end: int
     why: str
+    code: str
     is_block: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LogFinding:
-    """One problem that the check found: where, and what."""
+    """One problem that the check found: where, what, and its code."""
 
     where: str
     what: str
+    code: str = field(kw_only=True)
 
 
 @dataclass(slots=True)
@@ -66,16 +68,16 @@ def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
             raise IndexDamaged("it is missing", hint=REBUILT)
         damaged = list(_check_bytes(log / INDEX_NAME))
         if not (damaged or in_kafka(log)) and (why := index_problem(log)) is not None:
-            damaged.append(LogFinding("the index", why))
+            damaged.append(LogFinding("the index", why, code="index_incomplete"))
         yield from damaged
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
             mark, ends = index.mark(), index.file_ends()
             for (message,) in index.rows("PRAGMA quick_check"):
                 if message != "ok":
-                    yield LogFinding("the index", str(message))
+                    yield LogFinding("the index", str(message), code=IndexDamaged.code)
     except (IndexDamaged, Unreadable, *UNREADABLE) as problem:
         if not damaged:
-            yield LogFinding("the index", str(problem))
+            yield LogFinding("the index", str(problem), code=_code_of(problem))
     files = () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log))
     seen = mark or (0, max(files, default=0), 0)
     reported: set[Lost] = set()
@@ -85,16 +87,20 @@ def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
         except FileNotFoundError:
             continue  # freed meanwhile: what it held is elsewhere now
         held = _held(log, number) if wrong and mark is not None else None
-        for at, end, why, is_block in wrong:
+        for at, end, why, code, is_block in wrong:
             lost = [] if held is None else held.get((at, end), [])
             if is_block and held is not None and not lost:
                 tally.let_go += 1
                 continue
             reported.update(lost)
             whose = ", ".join(f"{stream}:{origin} offsets {first} to {after - 1}" for stream, origin, first, after in lost)
-            yield LogFinding(f"{file_path(log, number).name} bytes {at} to {end - 1}", f"{whose}: {why}" if whose else why)
+            yield LogFinding(f"{file_path(log, number).name} bytes {at} to {end - 1}", f"{whose}: {why}" if whose else why, code=code)
     if mark is not None:
         yield from _check_lines(log, codec, tally, reported)
+
+
+def _code_of(problem: Exception) -> str:
+    return problem.code if isinstance(problem, LandfallError) else IndexDamaged.code
 
 
 def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]] | None:
@@ -115,9 +121,9 @@ def _check_bytes(index: Path) -> Iterator[LogFinding]:
     wal = index.with_name(f"{index.name}-wal")
     try:
         if (problem := sum_problem(index)) is not None:
-            yield LogFinding("the index", problem)
+            yield LogFinding("the index", problem, code=IndexDamaged.code)
         if (problem := wal_problem(index)) is not None and time.time() - wal.stat().st_mtime >= INDEXED_S:
-            yield LogFinding("the index", problem)
+            yield LogFinding("the index", problem, code=IndexDamaged.code)
     except OSError as refused:
         raise unreadable(index, refused) from refused
 
@@ -133,7 +139,7 @@ def _check_lines(log: Path, codec: Codec, tally: CheckTally, reported: set[Lost]
     except RetryLater:
         raise
     except (LandfallError, *UNREADABLE) as problem:
-        yield LogFinding("the index", str(problem))
+        yield LogFinding("the index", str(problem), code=_code_of(problem))
 
 
 def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], pointed_end: int, tally: CheckTally) -> Iterator[Wrong]:
@@ -153,11 +159,11 @@ def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int]
 
 def _check_found(found: FoundFrame | Hole, data: memoryview, codec: Codec, tally: CheckTally) -> Iterator[Wrong]:
     if isinstance(found, Hole):
-        yield Wrong(found.at, found.end, found.why)
+        yield Wrong(found.at, found.end, found.why, found.code)
     else:
         tally.frames += 1
         if found.wrong:
-            yield Wrong(found.at, found.blocks_at, found.wrong)
+            yield Wrong(found.at, found.blocks_at, found.wrong, "frame_header_damaged")
         yield from _check_frame(found, data, codec, tally)
 
 
@@ -165,12 +171,12 @@ def _check_frame(frame: FoundFrame, data: memoryview, codec: Codec, tally: Check
     for _, at, end, block in frame.blocks(data):
         tally.blocks += 1
         if isinstance(block, Corrupt):
-            yield Wrong(at, end, str(block), is_block=True)
+            yield Wrong(at, end, str(block), block.code, is_block=True)
         elif codec.knows(block.codec):
             try:
                 codec.decode(block)
             except Corrupt as problem:
-                yield Wrong(at, end, str(problem), is_block=True)
+                yield Wrong(at, end, str(problem), problem.code, is_block=True)
 
 
 def _check_line(reader: AnyReader, line: LineKey, tally: CheckTally, reported: set[Lost]) -> Iterator[LogFinding]:
@@ -182,7 +188,7 @@ def _check_line(reader: AnyReader, line: LineKey, tally: CheckTally, reported: s
     pointed = RangeSet((span.first, span.end) for span in spans)
     held = reader.ledger(stream)[origin].held
     if missing := held.without(pointed):
-        yield LogFinding(f"{stream}:{origin}", f"the ledger holds {missing}, and the index does not say where")
+        yield LogFinding(f"{stream}:{origin}", f"the ledger holds {missing}, and the index does not say where", code="index_incomplete")
     for span in (span for span in spans if (stream, origin, span.first, span.end) not in reported):
         try:
             for batch in reader.run(stream, origin, span.first, span.end):
@@ -192,4 +198,4 @@ def _check_line(reader: AnyReader, line: LineKey, tally: CheckTally, reported: s
         except UnknownCodec:
             tally.unread += span.end - span.first
         except LandfallError as problem:
-            yield LogFinding(f"{stream}:{origin} offsets {span.first} to {span.end - 1}", str(problem))
+            yield LogFinding(f"{stream}:{origin} offsets {span.first} to {span.end - 1}", str(problem), code=problem.code)

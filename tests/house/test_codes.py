@@ -10,7 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("streams", "landfall", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards")
-WITH_CODE = {"NotAllowed", "Misuse", "RetryLater", "Corrupt", "InvalidValue", "CargoError", "Refuse", "Damage", "problem_response"}
+WITH_CODE = {
+    "NotAllowed", "Misuse", "RetryLater", "Corrupt", "InvalidValue", "CargoError", "Refuse", "Damage", "Hole", "LogFinding", "failure",
+    "problem_response",
+}  # fmt: skip
 """What is made with a code each time. What a disk does not return has the code of its class, `unreadable`."""
 REPORTED = {"report", "_report"}
 

@@ -71,12 +71,12 @@ def test_a_node_that_is_away_is_told_later(tmp_path: Path) -> None:
     metrics, clock = Metrics("api"), StillClock(NOW_MS)
     teller = TelemetryClient(AppendDoor(door, "door"), metrics, clock, 3600)
     for number in range(FAILURES_KEPT_MAX + 1):
-        teller.report("broke", f"GET /{number}")
+        teller.report("broke", f"GET /{number}", code="broken")
     assert not teller.send()
     with running_node(tmp_path, port=int(door.rpartition(":")[2])):
         assert teller.send()
         assert teller.send()
-    told = [body for body in bodies(tmp_path, "exceptions") if body["reason"] == "broke"]
+    told = [body for body in bodies(tmp_path, "exceptions") if body["code"] == "broken"]
     assert len(told) == FAILURES_KEPT_MAX
     counts = [body for body in bodies(tmp_path, "metrics") if body["process"] == "api"][-1]["counts"]
     assert (counts["exceptions"], counts["exceptions_dropped"]) == (FAILURES_KEPT_MAX + 1, 1)
@@ -88,3 +88,4 @@ def test_an_error_that_ends_a_process_is_told(tmp_path: Path) -> None:
             _ = 1 // 0
         (told,) = bodies(tmp_path, "exceptions")
     assert told["reason"].startswith("ZeroDivisionError: ")
+    assert told["code"] == "process_failed"

@@ -157,8 +157,8 @@ def test_one_copy_of_a_secret_is_enough(tmp_path: Path, copy: int, index_lost: b
     truth, origin = content(log, ["containers"]), log.origin
     log.close()
     flip_bit(segment(tmp_path), copy * HEAD_BYTES // 2 + 10)
-    assert [finding.where for finding in check(tmp_path / "log", BlockCodec(), CheckTally())] == [
-        f"0000000001.segment bytes {copy * HEAD_BYTES // 2} to {(copy + 1) * HEAD_BYTES // 2 - 1}"
+    assert [(finding.where, finding.code) for finding in check(tmp_path / "log", BlockCodec(), CheckTally())] == [
+        (f"0000000001.segment bytes {copy * HEAD_BYTES // 2} to {(copy + 1) * HEAD_BYTES // 2 - 1}", "segment_head_damaged")
     ]
     if index_lost:
         remove_index(tmp_path / "log" / INDEX_NAME)

@@ -289,7 +289,7 @@ def _frames(data: bytes) -> Iterator[FoundFrame | Hole]:
     view = memoryview(data)
     for found in find_frames(view, HEAD_BYTES):
         wrong = isinstance(found, FoundFrame) and any(isinstance(block, Corrupt) for *_, block in found.blocks(view))
-        yield Hole(found.at, found.end, "a block does not verify") if wrong else found
+        yield Hole(found.at, found.end, "a block does not verify", code="block_corrupt") if wrong else found
 
 
 def block_of(key: Key, first: int, rows: Sequence[bytes], codec: int = CODEC) -> Block:
