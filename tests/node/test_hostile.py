@@ -192,7 +192,7 @@ def forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who broke the rules may come again at once."""
     monkeypatch.setattr("landfall.node.peers.peer_penalties.FIRST_S", 0.0)
     monkeypatch.setattr("landfall.node.peers.peer_penalties.MOST_S", 0.0)
-    monkeypatch.setattr("landfall.node.peers.peer_penalties.TOLD_AT_ONCE", 100)
+    monkeypatch.setattr("landfall.node.peers.peer_penalties.REPORTED_AT_ONCE", 100)
 
 
 @pytest.mark.usefixtures("forgiving")
