@@ -54,7 +54,8 @@ class AlertBody(msgspec.Struct, frozen=True):
     `incident_id` is that of the loss. The loss itself has one alert of rule `incident` on `<imo>.log`, with `incident`. `figure` is the
     worst value so far in `unit`; it gets `worse` in that direction from `limit`. `count` is how often it happened, from `first_at_ms`
     to `last_at_ms` (null: not over). A person's record has `by` and `note`; an acknowledgement also the severity and figure that were
-    acknowledged, and `reopened_at_ms`: since when the alert had been open again. `clock_doubted`: its node doubted its own clock then.
+    acknowledged, and `reopened_at_ms`: since when the alert had been open again; a closing `seen_until_ms`: the changes before
+    then had been seen. `clock_doubted`: its node doubted its own clock then.
     """
 
     alert_id: Annotated[str, Meta(min_length=1)]
@@ -82,6 +83,7 @@ class AlertBody(msgspec.Struct, frozen=True):
     last_at_ms: AnyMs | None = None
     note: Annotated[str, Meta(max_length=NOTE_CHARS_MAX)] = ""
     reopened_at_ms: AtMs | None = None
+    seen_until_ms: AtMs | None = None
     clock_doubted: bool = False
 
 

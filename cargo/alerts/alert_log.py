@@ -236,7 +236,7 @@ class _Known:
     def ended_at_ms(self) -> int:
         """Time at which it was closed."""
         body = self.change[1]
-        return int(body["at_ms"]) if body["state"] in CLOSED_STATES else _NEVER_MS
+        return _instant(body)[0] if body["state"] in CLOSED_STATES else _NEVER_MS
 
 
 class AlertBook:
@@ -248,7 +248,8 @@ class AlertBook:
             self.learn(topic, body)
 
     def learn(self, topic: str, body: Mapping[str, Any]) -> None:
-        """Apply one record. Of the rules' changes, the latest by (at_ms, rank of the state) counts."""
+        """Apply one record. Of the rules' changes, the latest by (at_ms, rank of the state) counts; a closing by hand has the time up to
+        which the person saw the changes (`seen_until_ms`), however wrong the person's clock is."""
         self._known[body["alert_id"]].learn(topic, body)
 
     def topic_of(self, id_: str) -> str:
@@ -295,10 +296,11 @@ def unacknowledged(standing: AlertStanding, by: str, now_ms: int, note: str = ""
 def closed(standing: AlertStanding, by: str, now_ms: int, note: str) -> list[MadeRecord]:
     """Return the records with which a person closes what is open of `standing`; `note` gives the reason.
 
-    A later change by its rule opens it again."""
+    A change by its rule that the person had not seen opens it again."""
     open_ones = [body for body in standing.members if body["state"] not in CLOSED_STATES]
-    at_ms = max(now_ms, *(body["at_ms"] + 1 for body in standing.members))
-    news = {"state": "cleared", "at_ms": at_ms, "by": by, "note": note, "last_at_ms": None}
+    seen_until_ms = max(_instant(body)[0] for body in standing.members) + 1
+    at_ms = max(now_ms, seen_until_ms)
+    news = {"state": "cleared", "at_ms": at_ms, "seen_until_ms": seen_until_ms, "by": by, "note": note, "last_at_ms": None}
     return [MadeRecord(standing.topic, at_ms, {**body, **news}) for body in open_ones]
 
 
@@ -388,7 +390,8 @@ def _unreliable(topic: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _instant(body: Mapping[str, Any]) -> tuple[int, int]:
-    return body["at_ms"], _STATES[body["state"]]
+    seen_until_ms = body.get("seen_until_ms") if body["state"] in CLOSED_STATES else None
+    return body["at_ms"] if seen_until_ms is None else min(seen_until_ms, body["at_ms"]), _STATES[body["state"]]
 
 
 def _late(topic: str, body: Mapping[str, Any]) -> tuple[int, int, bytes]:

@@ -14,7 +14,7 @@ EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship
 EXCURSION_FIELDS = ("until_at_ms", "peak_c", "degree_minutes", "unmeasured_ms")
 """What an excursion came to: told of one that began and ended in the customer's own time."""
 ALERT_FIELDS = ("alert_id", "rule", "severity", "state", "at_ms", "status", "position", "clock_doubted")
-FIGURE_FIELDS = ("figure", "unit", "limit", "worse", "count", "first_at_ms", "last_at_ms", "reopened_at_ms")
+FIGURE_FIELDS = ("figure", "unit", "limit", "worse", "count", "first_at_ms", "last_at_ms", "reopened_at_ms", "seen_until_ms")
 """How bad it is and how often it happened: of an alert that lies in the customer's own time from its first reading on."""
 OWN_EVIDENCE = frozenset({"kinematic", "slot", "position"})
 """Families of evidence that speak of the box alone. The others count, name or imply its neighbours."""

@@ -29,6 +29,7 @@ from tests.support.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 
 BOX = number(1)
 LIMIT_C = -15.0
+YEAR_MS = 365 * 24 * HOUR_MS
 
 
 class Told:
@@ -142,6 +143,25 @@ def test_a_person_closes_it_and_the_rule_opens_it_again() -> None:
     assert (told.stands.stage(MINUTE_MS), told.stands.body["by"], told.stands.body["note"]) == ("closed", "Mira", "tracker taken off")
     told.change("updated", HOUR_MS, 42.5)
     assert told.stands.stage(HOUR_MS) == "open"
+
+
+def test_closed_under_a_clock_years_ahead_it_still_opens_again() -> None:
+    """Goal: a wrong clock ashore hides nothing that the rule finds afterwards, on the ship's time."""
+    told = Told()
+    told.take(*closed(told.stands, "Mira", YEAR_MS, "tracker taken off"))
+    assert told.stands.stage(MINUTE_MS) == "closed"
+    told.change("updated", HOUR_MS, 42.5)
+    assert told.stands.stage(2 * HOUR_MS) == "open"
+    told.take(*closed(told.stands, "Mira", 2 * HOUR_MS, "again"))
+    assert (told.stands.stage(2 * HOUR_MS), told.stands.body["note"]) == ("closed", "again")
+
+
+def test_what_was_not_seen_when_it_was_closed_opens_it_again() -> None:
+    """Goal: a change that was on its way from the ship when somebody ashore closed the alert is not closed with it."""
+    told = Told()
+    told.take(*closed(told.stands, "Mira", 2 * HOUR_MS, "tracker taken off"))
+    told.change("updated", HOUR_MS, 42.5)
+    assert told.stands.stage(2 * HOUR_MS) == "open"
 
 
 def jumps(count: int) -> list[tuple[str, Mapping[str, Any]]]:
