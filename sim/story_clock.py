@@ -115,9 +115,11 @@ class StoryClock:
             self._held = False
 
     def pause(self) -> None:
-        """Time stands still; a jump under way ends here."""
+        """Time stands still, where followers may have run ahead to already: none has to go back. A jump under way ends here."""
         with self._lock:
             self._settle()
+            if self._running():
+                self._fleet_at_ms = self._stop_ms()
             self._paused = True
             self._land(self._wall.monotonic_s())
 

@@ -64,6 +64,22 @@ def test_a_pause_holds_it_and_is_told() -> None:
     assert clock.now_ms() == pytest.approx(held + 100_000, abs=5)
 
 
+@pytest.mark.parametrize("speed", [1, 60, SPEED_DEFAULT])
+def test_a_pause_is_where_followers_are_already(speed: float) -> None:
+    """Goal: while the clock is paused nothing is from its future, whoever asked it a second ago."""
+    wall = StillClock()
+    clock = story_clock(wall, speed)
+    run(clock, wall, 1)
+    view = clock.view()
+    follower = FleetTime(view["wall_at_ms"], view["fleet_at_ms"], view["speed"], view["stops_at_ms"])
+    run(clock, wall, 0.2)
+    clock.pause()
+    assert clock.now_ms() >= follower.at_ms(wall.now_ms() + 1_000)
+    held = clock.now_ms()
+    clock.pause()
+    assert clock.now_ms() == held
+
+
 def test_a_held_story_waits_for_its_start_whatever_else_is_asked() -> None:
     wall = StillClock()
     clock = story_clock(wall, hold=True)
