@@ -38,7 +38,7 @@ class EvidenceBody(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Content of an incident: lost containers, containers without a tracker next to them, bays, and the window of the loss."""
+    """Content of an incident: lost containers, containers without a working tracker next to them, bays, and the window of the loss."""
 
     containers: list[str] = []
     at_risk: list[str] = []

@@ -226,8 +226,8 @@ def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> A
 def _report_incident(state: WatchState, incident: Incident, at_ms: int, by: str | None = None) -> None:
     """Write the incident's alert to the ship's log: how many boxes, how many of them confirmed, which bays, when and where.
 
-    The alert lists the boxes without a tracker that are at risk. `by`: the person who changes it. The alert is cleared where the FINAL
-    report contains all boxes that stay lost: it then says who sent the report and when."""
+    The alert lists the boxes without a working tracker that are at risk. `by`: the person who changes it. The alert is cleared where the
+    FINAL report contains all boxes that stay lost: it then says who sent the report and when."""
     lost = sorted(set(incident.lost) - set(incident.found))
     boxes = [state.memory.boxes[number] for number in lost if number in state.memory.boxes]
     sure = sum(box.loss is not None and counted(box.loss.evidence) for box in boxes)
@@ -239,7 +239,8 @@ def _report_incident(state: WatchState, incident: Incident, at_ms: int, by: str 
     bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
     mute = {box.number for box in state.memory.boxes.values() if box.by_hand}
     at_risk = state.stowage.at_risk(lost, mute)
-    at_risk_text = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
+    is_at_risk = "is at risk" if len(at_risk) == 1 else "are at risk"
+    at_risk_text = f"; {len(at_risk)} without a working tracker in the same stacks {is_at_risk}" if at_risk else ""
     detail = f"bay {bays}, {window_text(incident.first_at_ms, incident.until_at_ms)}{at_risk_text}"
     first = Evidence("incident", incident.id, 0.0, detail, incident.first_at_ms)
     sent = [(piece.at_ms, piece.detail) for box in boxes if box.loss for piece in box.loss.evidence if piece.signal == FINALLY]

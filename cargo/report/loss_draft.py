@@ -240,7 +240,7 @@ def _when_and_where(facts: Facts, lost: Iterable[ReportedBox]) -> dict[str, Fill
 
 def _what(facts: Facts, lost: Sequence[ReportedBox], at_risk: Sequence[ReportedBox], listed: LoadList | None) -> dict[str, Filled]:
     paper = f"load list {listed.id} and its bookings" if listed else ""
-    source = f"{len(lost)} boxes with trackers, each by its own evidence; {len(at_risk)} without tracker in their stacks not counted"
+    source = f"by each box's own evidence; {len(at_risk)} without a working tracker in their stacks not counted"
     sure = len(facts.confirmed())
     counted = f"{sure} of {len(lost)} confirmed by who looked; nobody has counted them all" if sure else "nobody has counted"
     lines = {

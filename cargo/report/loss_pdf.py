@@ -37,7 +37,7 @@ def report_pdf(report: LossReport) -> bytes:
     content = report.content
     for title, boxes in (
         ("Containers lost", content.lost),
-        ("At risk: without tracker, in the same stacks", content.at_risk),
+        ("At risk: without a working tracker, in the same stacks", content.at_risk),
         ("Heard or seen again, so not lost", content.found),
     ):
         page.boxes(title, boxes)

@@ -56,8 +56,8 @@ class ReportedBox(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Content(msgspec.Struct, frozen=True):
-    """The content of a loss report: its lines by name, lost containers, containers without a tracker in the same stacks, and containers
-    that reported again. `clock_doubted`: its times come from alerts of a node that doubted its own clock.
+    """The content of a loss report: its lines by name, lost containers, containers without a working tracker in the same stacks, and
+    containers that reported again. `clock_doubted`: its times come from alerts of a node that doubted its own clock.
     """
 
     lines: dict[str, Filled]

@@ -95,7 +95,7 @@ def _form(report: LossReport) -> Iterator[str]:
 
 def _boxes(report: LossReport) -> Iterator[str]:
     content = report.content
-    for title, boxes in (("Containers lost", content.lost), ("At risk: without tracker, in the same stacks", content.at_risk)):
+    for title, boxes in (("Containers lost", content.lost), ("At risk: without a working tracker, in the same stacks", content.at_risk)):
         if boxes:
             yield from ("", f"{title} ({len(boxes)})")
         for number, box in enumerate(boxes, 1):

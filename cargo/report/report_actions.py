@@ -110,7 +110,7 @@ def drafted_by_company(before: Sequence[LossReport], facts: Facts, by: str, *, f
     Raises ValueError when there is nothing to report that they lack, and as `cargo.report.loss_draft.final_draft`."""
     made = final_draft(before, facts, by) if final else next_draft(before, facts, by)
     if made is None:
-        said = f"report {before[-1].id} says all that is known" if before else "all its boxes were heard again"
+        said = f"report {before[-1].id} says all that is known" if before else "all its boxes were found again"
         raise CargoError(f"there is nothing new to report: {said}", code="nothing_new")
     [report] = ReportBook([made.body]).reports()
     if report.content.lines.get("reported_by", UNKNOWN).value == "COMPANY":

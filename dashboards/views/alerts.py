@@ -65,7 +65,7 @@ def _incident(incident: Answer, names: Mapping[str, str]) -> None:
         )
         if incident["at_risk"]:
             names_at_risk = ", ".join(incident["at_risk"])
-            st.html(markup.paragraph(f"At risk next to them, without a tracker: {names_at_risk}"))
+            st.html(markup.paragraph(f"At risk next to them, without a working tracker: {names_at_risk}"))
         _evidence(incident, boxes)
         if tab_session.logged_in().sees_fleet:
             loss_reports.show(incident["incident_id"])

@@ -164,7 +164,7 @@ def _history(report: Answer, now_at_ms: int) -> str:
     said.append(f"sent {texts.counted(len(report['sendings']), 'time')}" if report["sendings"] else "not sent")
     if report["clock_doubted"]:
         said.append(DOUBTED)
-    boxes = f"{len(report['lost'])} lost, {len(report['at_risk'])} at risk, {len(report['found'])} heard again"
+    boxes = f"{len(report['lost'])} lost, {len(report['at_risk'])} at risk, {len(report['found'])} found again"
     return " · ".join(said if _is_sighting(report) else [boxes, *said])
 
 

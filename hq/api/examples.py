@@ -227,7 +227,9 @@ _REPORT: Fields = {
     "empty": ["wind"],
     "locked": ["imo"],
     "clock_doubted": False,
-    "lines": as_json({"number_lost": Filled(1, "RECKONED", "1 boxes with trackers, each by its own evidence")}),
+    "lines": as_json(
+        {"number_lost": Filled(1, "RECKONED", "by each box's own evidence; 0 without a working tracker in their stacks not counted")}
+    ),
     "lost": [_LOST_BOX],
     "at_risk": [],
     "found": [],

@@ -20,7 +20,7 @@ def report(stage: Stage) -> None:
     fell = {"latitude_deg": -33.9, "longitude_deg": 151.9, "lost_at_ms": at_ms - 90_000, "lost_until_ms": at_ms - 80_000}
     lost = tuple(ReportedBox(container=number, at_ms=at_ms, cargo="goods", **fell) for number in stage.fallen())
     beside = (ReportedBox(container=stage.numbers("merlion")[0], at_ms=at_ms),)
-    lines = {"number_lost": Filled(len(lost), "RECKONED", "boxes with trackers"), "number_is": Filled("ESTIMATED", "RECKONED")}
+    lines = {"number_lost": Filled(len(lost), "RECKONED", "by each box's own evidence"), "number_is": Filled("ESTIMATED", "RECKONED")}
     lines["reported_by"] = Filled("COMPANY", "GIVEN", "Mira Okafor")
     head = Head(incident["incident_id"], incident["ship"], "INITIAL", 1)
     made = [drafted(head, Content(lines, lost, beside, ()), "news", 0, f"ship-{incident['ship']}", at_ms)]

@@ -222,7 +222,7 @@ function incidentCard(one, board) {
       one.stage === "open" ? null : noted(one),
       waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(alertCount(waiting))}`) : null,
       seen.page === "alerts" ? h("button", { key: `loss-${one.incident_id}`, onclick: () => show({ page: "loss" }) }, "Loss report") : null),
-    one.incident.at_risk.length ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` At risk next to them, without a tracker: ${one.incident.at_risk.join(", ")}`) : null,
+    one.incident.at_risk.length ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` At risk next to them, without a working tracker: ${one.incident.at_risk.join(", ")}`) : null,
     h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["container", "slot", "", "acknowledged by"].map((title) => h("th", {}, title)))), h("tbody", {}, rows)));
 }
 
@@ -274,7 +274,7 @@ function reportPanel(report) {
   const name = `loss-report-${report.report_id.slice(0, 8)}-${report.number}`;
   const files = ["txt", "pdf", "json"].map((kind) => h("button", { key: `save-${kind}`, onclick: () => save(`/ship/reports/${report.report_id}.${kind}`, `${name}.${kind}`).catch((problem) => show({ wrong: `Not saved: ${problem.message}.` })) }, kind === "txt" ? "Text" : kind.toUpperCase()));
   return h("div", { class: "stackv" },
-    h("p", {}, `${report.kind}, number ${report.number} · ${report.lost.length} lost, ${report.at_risk.length} at risk, ${report.found.length} heard again · ${report.state} · written by ${report.written_by} `, when(report.written_at_ms), report.approved_by ? ` · approved by ${report.approved_by}, ${moment(report.approved_at_ms)}` : ""),
+    h("p", {}, `${report.kind}, number ${report.number} · ${report.lost.length} lost, ${report.at_risk.length} at risk, ${report.found.length} found again · ${report.state} · written by ${report.written_by} `, when(report.written_at_ms), report.approved_by ? ` · approved by ${report.approved_by}, ${moment(report.approved_at_ms)}` : ""),
     h("div", { class: "row" }, h("span", { class: "muted" }, "Save as"), files),
     linesForm(report),
     report.state === "sent" ? null : driftForm(report),
