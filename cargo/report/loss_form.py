@@ -105,7 +105,7 @@ LINES: tuple[FormLine, ...] = (
     FormLine("dangerous_goods", "Dangerous goods", "words", ("YES", "NO", "UNKNOWN")),
     FormLine("un_numbers", "UN numbers", "un_numbers"),
     FormLine("description", "Size, type, empty or laden"),
-    FormLine("at_risk", "Without tracker in the same stacks", "count", voluntary=True),
+    FormLine("at_risk", "Without a working tracker in the same stacks", "count", voluntary=True),
     FormLine("muster", "Muster", voluntary=True),
     FormLine("cargo", "Cargo", voluntary=True),
     FormLine("cargo_spill", "Spill of cargo", voluntary=True),

@@ -52,6 +52,8 @@ def narrow(tab: Tab) -> None:
 
 
 def pictures(tab: Tab, name: str, folder: Path) -> None:
-    """Keep what a bridge screen shows."""
+    """Keep what a bridge screen shows, from the top of the page."""
     tab.page.set_viewport_size({"width": 1400, "height": 1130})
+    tab.page.mouse.move(0, 0)
+    tab.page.evaluate("scrollTo(0, 0)")
     tab.picture(name, folder)

@@ -52,7 +52,7 @@ def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
     )
     said = [heard for at in STACK for heard in fall(sea, at, LOST_AT_MS - (10 - at) * 1_000)]
     with fleet_clock(UNTIL_MS) as clock, ship(folder, clock=clock) as process:
-        allow_crew(folder / "ship", "odd", "Mate <b>Meyer</b>")
+        allow_crew(folder / "ship", "odd", "Mate Meyer <jo@sea>")
         process.start()
         process.wait_ready()
         told = [Record(topic=one.topic, body=entry_body(one)) for one in [*sea.entries(), *papers(sea)]]
@@ -113,14 +113,14 @@ def test_alerts_are_noted_aboard_and_ashore_for_both_to_see(bridge: Bridge, tmp_
     narrow(tab)
     pictures(tab, "console-alerts", tmp_path)
     page.get_by_role("button", name="Acknowledge 3").click()
-    expect(page.get_by_text("Acknowledged by Mate <b>Meyer</b>: 3 alerts.").first).to_be_visible()
+    expect(page.get_by_text("Acknowledged by Mate Meyer <jo@sea>: 3 alerts.").first).to_be_visible()
     noted = [body for body in bridge.alerts() if body["state"] == "acknowledged"]
-    assert [body["by"] for body in noted] == ["Mate <b>Meyer</b>"] * 3
+    assert [body["by"] for body in noted] == ["Mate Meyer <jo@sea>"] * 3
     assert {body["rule"] for body in noted} == {"lost_container"}
     page.get_by_text(re.compile(r"^\d+ acknowledged$")).click()
     page.get_by_role("button", name="Take back").first.click()
-    expect(page.get_by_text("Taken back by Mate <b>Meyer</b>: the alert is open again.").first).to_be_visible()
-    assert [body["by"] for body in bridge.alerts() if body["state"] == "unacknowledged"] == ["Mate <b>Meyer</b>"]
+    expect(page.get_by_text("Taken back by Mate Meyer <jo@sea>: the alert is open again.").first).to_be_visible()
+    assert [body["by"] for body in bridge.alerts() if body["state"] == "unacknowledged"] == ["Mate Meyer <jo@sea>"]
     bridge.windows.close()
 
 
