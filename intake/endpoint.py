@@ -19,7 +19,7 @@ from intake.mqtt.client_logins import GatewayLogin, GatewayLogins
 from intake.mqtt.client_sessions import Key, Sessions
 from intake.mqtt.connect_packet import Connect
 from intake.mqtt.endpoint_api import SessionStart
-from intake.mqtt.listener import Doorway, places
+from intake.mqtt.listener import SocketListener, places
 from intake.mqtt.packets import Reason
 from intake.mqtt.pending_wills import LastWill, Testator, Wills
 from intake.mqtt.subscriptions import Subscription
@@ -82,7 +82,7 @@ class Endpoint:
         self._ended = asyncio.Event()
         """Set whenever a connection is gone, or a will durable."""
         self._places = settings.connections_max
-        self._doorway: Doorway | None = None
+        self._listener: SocketListener | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._renewer: asyncio.Task[None] | None = None
         self._asked: bytes | None = None
@@ -92,9 +92,9 @@ class Endpoint:
     @property
     def port(self) -> int:
         """Port on which it listens."""
-        if self._doorway is None:
+        if self._listener is None:
             raise AssertionError("the endpoint does not listen yet")
-        return self._doorway.port
+        return self._listener.port
 
     async def __aenter__(self) -> Endpoint:
         """Listen. Raises Misuse when the address is not available, or the certificate does not load."""
@@ -102,10 +102,10 @@ class Endpoint:
         self._places = places(self.settings.connections_max)
         host, port = self.settings.host, self.settings.port
         tls, within_s = None if shown is None else shown.context, self.settings.connect_within_ms / 1_000
-        doorway = Doorway(self, lambda address: ClientConnection(self, address), tls, within_s)
+        listener = SocketListener(self, lambda address: ClientConnection(self, address), tls, within_s)
         with listening("the MQTT endpoint", host, port):
-            await doorway.open(host, port)
-        self._doorway = doorway
+            await listener.open(host, port)
+        self._listener = listener
         self._unwatch = self._credentials.on_change(self._end_withdrawn)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         if shown is not None:
@@ -117,16 +117,16 @@ class Endpoint:
     async def __aexit__(self, *_: object) -> None:
         """End all connections, and make every will durable, those with a delay too, as far as the pipeline takes them within
         SAID_WITHIN_S."""
-        if self._doorway is None or self._sweeper is None:
+        if self._listener is None or self._sweeper is None:
             return
-        self._doorway.close()
+        self._listener.close()
         self._sweeper.cancel()
         self._unwatch()
         if self._renewer is not None:
             self._renewer.cancel()
         for connection in list(self._connections):
             connection.end(Reason.SERVER_SHUTTING_DOWN, "the node ends")
-        await self._doorway.closed()
+        await self._listener.closed()
         await self._until(lambda: not self._connections, LEFT_WITHIN_S)
         for connection in list(self._connections):
             connection.drop("the node ends, and it does not close")
@@ -149,7 +149,7 @@ class Endpoint:
         for connection in self._connections:
             connection.send_request(request)
 
-    def asked(self) -> bytes | None:
+    def last_request(self) -> bytes | None:
         """Return the node's last request to devices; None: nothing yet."""
         return self._asked
 
@@ -157,7 +157,7 @@ class Endpoint:
         """Return the monotonic time, seconds."""
         return self._clock.monotonic_s()
 
-    def opened(self, connection: ClientConnection) -> bool:
+    def register_socket(self, connection: ClientConnection) -> bool:
         """Register an open socket. Return False when there are too many, or too many from its address.
 
         If there is no room left, the connection that has waited longest without a login is closed."""
@@ -179,8 +179,8 @@ class Endpoint:
         if oldest is not None:
             del self._strangers[oldest]
             oldest.drop("another wants its place, and it has not logged in")
-            if self._doorway is not None:
-                self._doorway.give_up(oldest)
+            if self._listener is not None:
+                self._listener.give_up(oldest)
         return oldest is not None
 
     def has_room(self, gateway: GatewayLogin, connect: Connect) -> bool:
@@ -190,15 +190,15 @@ class Endpoint:
         takes_over = (gateway.username, connect.client_id) in self._clients
         return self._usernames[gateway.username] < self.settings.connections_per_login_max + takes_over
 
-    def turns_away(self) -> bool:
+    def turns_clients_away(self) -> bool:
         """Return whether nothing could be stored for so long that new clients should use another node."""
         return self._pipeline.stuck_s() * 1_000 > self.settings.turns_away_after_ms
 
-    def renounced(self, connection: ClientConnection) -> None:
+    def cancel_will(self, connection: ClientConnection) -> None:
         """Cancel the will of this connection, if it has one."""
         self._will_of.pop(connection, None)
 
-    def joined(self, connection: ClientConnection, connect: Connect) -> SessionStart:
+    def register(self, connection: ClientConnection, connect: Connect) -> SessionStart:
         """Register a client that was let in, and return its session.
 
         An older connection of the same login and identifier ends (MQTT 3.1.4). Its session goes on if wanted."""
@@ -224,15 +224,15 @@ class Endpoint:
             connection.pause(_CROWD)
         return SessionStart(present, subscription)
 
-    def subscribed(self, connection: ClientConnection, subscription: Subscription | None) -> None:
+    def set_subscription(self, connection: ClientConnection, subscription: Subscription | None) -> None:
         """Store the subscription of this client with its session."""
         self._sessions.subscribed(self._client_of[connection], connection.session_expiry_s, subscription)
 
-    def published(self, sender: MessageSender, messages: list[Publish]) -> None:
+    def take_in(self, sender: MessageSender, messages: list[Publish]) -> None:
         """Hand messages to the pipeline."""
         self._pipeline.offer(sender, messages)
 
-    def left(self, connection: ClientConnection) -> None:
+    def unregister(self, connection: ClientConnection) -> None:
         """Process a closed socket. The will of a client whose session is kept waits for its delay.
 
         A will with a delay is dropped when another connection has taken the session over."""
@@ -269,9 +269,9 @@ class Endpoint:
     def _publish_will(self, will: LastWill) -> None:
         message = Publish(will.will.topic, will.will.payload, will=True)
         message = self.logins.named(will.username).checked(message)
-        testator = Testator(will.account, self._said, lambda testator: self.published(testator, [message]))
+        testator = Testator(will.account, self._said, lambda testator: self.take_in(testator, [message]))
         self._testators.add(testator)
-        self.published(testator, [message])
+        self.take_in(testator, [message])
 
     def _said(self, testator: Testator) -> None:
         self._testators.discard(testator)
@@ -286,7 +286,7 @@ class Endpoint:
                     await self._ended.wait()
         return true()
 
-    def ending(self, connection: ClientConnection, detail: str) -> None:
+    def note_ending(self, connection: ClientConnection, detail: str) -> None:
         """Log and count that the endpoint ends this connection, with the reason."""
         self._metrics.count("mqtt_connections_ended")
         username, client_id = self._client_of.get(connection, (None, None))
@@ -311,7 +311,7 @@ class Endpoint:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             now_s = self.now_s()
-            turns_away = self.turns_away()
+            turns_away = self.turns_clients_away()
             for connection in list(self._connections):
                 connection.tend(now_s)
                 if turns_away:

@@ -11,7 +11,7 @@ from intake.message_types import Outcome, Publish
 from intake.mqtt.client_logins import GatewayLogin, account_of
 from intake.mqtt.client_sessions import SESSION_S_MAX
 from intake.mqtt.connect_packet import PACKET_BYTES_MAX, Connect, VersionRefused, read_connect, read_disconnect
-from intake.mqtt.endpoint_api import Door
+from intake.mqtt.endpoint_api import EndpointApi
 from intake.mqtt.packets import (
     PINGRESP,
     ControlPacket,
@@ -67,11 +67,11 @@ def acknowledgements(v5: bool, messages: Sequence[Publish], outcomes: Sequence[O
 class ClientConnection(asyncio.Protocol):
     """Protocol of one socket. Everything happens on the event loop; a violation ends this connection and costs the others nothing."""
 
-    def __init__(self, door: Door, address: str = "") -> None:
+    def __init__(self, endpoint: EndpointApi, address: str = "") -> None:
         """`address`: the address of the client, as `intake.mqtt.listener.address_of`."""
-        self._door = door
+        self._endpoint = endpoint
         self.address = address
-        self._reader = PacketReader(door.settings.packet_bytes_max)
+        self._reader = PacketReader(endpoint.settings.packet_bytes_max)
         self._transport: asyncio.Transport | None = None
         self._early: list[Publish | ControlPacket] = []
         self._answers = bytearray()
@@ -80,7 +80,7 @@ class ClientConnection(asyncio.Protocol):
         self._begun = False
         self._reasons_not_to_read: set[str] = set()
         self._keep_alive_s = 0
-        self._heard_at_s = door.now_s()
+        self._heard_at_s = endpoint.now_s()
         self._packet_bytes_max = PACKET_BYTES_MAX
         self.subscription: Subscription | None = None
         self.session_expiry_s = 0
@@ -107,15 +107,15 @@ class ClientConnection(asyncio.Protocol):
         if not isinstance(transport, asyncio.Transport):
             raise AssertionError(f"a stream's transport, not {transport!r}")
         self._transport = transport
-        transport.set_write_buffer_limits(high=self._door.settings.unread_bytes_max)
-        self._heard_at_s = self._door.now_s()
+        transport.set_write_buffer_limits(high=self._endpoint.settings.unread_bytes_max)
+        self._heard_at_s = self._endpoint.now_s()
         if self._reasons_not_to_read:
             transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         """Process received bytes: good packets are accepted even when a violation follows them."""
         if self.gateway is not None:
-            self._heard_at_s = self._door.now_s()
+            self._heard_at_s = self._endpoint.now_s()
         elif not self._begun and data[0] == _TLS_HANDSHAKE:
             self.end(Reason.PROTOCOL_ERROR, "it speaks TLS, and this endpoint has no tls_certificate")
             return
@@ -126,7 +126,7 @@ class ClientConnection(asyncio.Protocol):
         self._read(data)
 
     def _read(self, data: bytes) -> None:
-        began_s = self._door.now_s()
+        began_s = self._endpoint.now_s()
         packets = self._reader.feed(data)
         if self._login is not None:
             self._early += packets
@@ -135,7 +135,7 @@ class ClientConnection(asyncio.Protocol):
             self._take(packets)
         if self._reader.more:
             self.pause(_TURN)
-            rests_s = RESTS * (self._door.now_s() - began_s) if self._reader.pinged else 0.0
+            rests_s = RESTS * (self._endpoint.now_s() - began_s) if self._reader.pinged else 0.0
             self._rests = asyncio.get_running_loop().call_later(rests_s, self._read_on)
 
     def _read_on(self) -> None:
@@ -154,11 +154,11 @@ class ClientConnection(asyncio.Protocol):
         if self._login is not None:
             self._login.cancel()
         self._transport = None
-        self._door.left(self)
+        self._endpoint.unregister(self)
 
     def pause_writing(self) -> None:
         """Stop reading, because the client does not read its acknowledgements."""
-        self._deaf_since_s = self._door.now_s()
+        self._deaf_since_s = self._endpoint.now_s()
         self.pause(_DEAF)
 
     def resume_writing(self) -> None:
@@ -177,7 +177,7 @@ class ClientConnection(asyncio.Protocol):
         if reason in self._reasons_not_to_read:
             self._reasons_not_to_read.remove(reason)
             if not self._reasons_not_to_read and self._transport is not None and not self._transport.is_closing():
-                self._heard_at_s = self._door.now_s()
+                self._heard_at_s = self._endpoint.now_s()
                 self._transport.resume_reading()
             elif self._reasons_not_to_read == {_TURN} and self._rests is None:
                 self._rests = asyncio.get_running_loop().call_later(0, self._read_on)
@@ -195,7 +195,7 @@ class ClientConnection(asyncio.Protocol):
         silent_s = now_s - self._heard_at_s
         if self._reasons_not_to_read or self._login is not None:
             return
-        if self.gateway is None and silent_s > self._door.settings.connect_within_ms / 1000:
+        if self.gateway is None and silent_s > self._endpoint.settings.connect_within_ms / 1000:
             self.end(Reason.KEEP_ALIVE_TIMEOUT, "no CONNECT came")
         elif self._keep_alive_s and silent_s > self._keep_alive_s * KEEP_ALIVE_PATIENCE:
             self.end(Reason.KEEP_ALIVE_TIMEOUT, f"nothing heard for {silent_s:.0f} s")
@@ -204,20 +204,20 @@ class ClientConnection(asyncio.Protocol):
         """Close this connection and send an MQTT 5 client the reason; its will is published."""
         if self._transport is None or self._transport.is_closing():
             return
-        self._door.ending(self, detail)
+        self._endpoint.note_ending(self, detail)
         if self._reader.v5 and self.gateway is not None:
             self._transport.write(disconnect(reason))
         self._close()
 
     def _close(self) -> None:
         if self._transport is not None:
-            self._closed_at_s = self._door.now_s()
+            self._closed_at_s = self._endpoint.now_s()
             self._transport.close()
 
     def drop(self, detail: str) -> None:
         """End this connection at once, without a message to its client."""
         if self._transport is not None:
-            self._door.ending(self, detail)
+            self._endpoint.note_ending(self, detail)
             self._transport.abort()
 
     def send_request(self, request: bytes, retained: bool = False) -> None:
@@ -236,7 +236,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._transport.write(acknowledgements(self._reader.v5, messages, outcomes))
         self._in_flight -= sum([1 for message in messages if message.packet_id])
-        if self._in_flight < self._door.settings.receive_max:
+        if self._in_flight < self._endpoint.settings.receive_max:
             self.resume("too many in flight")
 
     def let_go(self) -> None:
@@ -277,8 +277,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _publish(self, publishes: list[Publish]) -> None:
         self._in_flight += sum([1 for publish in publishes if publish.packet_id])
-        self._door.published(self, publishes)
-        if self._in_flight > self._door.settings.receive_max:
+        self._endpoint.take_in(self, publishes)
+        if self._in_flight > self._endpoint.settings.receive_max:
             if self._reader.v5:
                 self.end(Reason.RECEIVE_MAXIMUM_EXCEEDED, f"{self._in_flight} messages in flight")
             else:
@@ -302,7 +302,7 @@ class ClientConnection(asyncio.Protocol):
             answer, ends = unsubscribe(v5, packet, self.subscription)
             if ends and self.subscription is not None:
                 self.subscription = None
-                self._door.subscribed(self, None)
+                self._endpoint.set_subscription(self, None)
             self._answers += answer
         elif packet.kind == PacketType.DISCONNECT:
             reason, expiry_s = read_disconnect(packet.body) if v5 else (_LEAVES, None)
@@ -311,7 +311,7 @@ class ClientConnection(asyncio.Protocol):
             if expiry_s is not None:
                 self.session_expiry_s = min(expiry_s, self.session_expiry_s)
             if reason != _DISCONNECT_WITH_WILL:
-                self._door.renounced(self)
+                self._endpoint.cancel_will(self)
             self._answer()
             self._close()
             return False
@@ -324,9 +324,9 @@ class ClientConnection(asyncio.Protocol):
         self._answers += subscribed.answer
         if subscribed.granted is not None:
             if self.subscription != subscribed.granted:
-                self._door.subscribed(self, subscribed.granted)
+                self._endpoint.set_subscription(self, subscribed.granted)
             self.subscription = subscribed.granted
-            if subscribed.say_now and (request := self._door.asked()) is not None:
+            if subscribed.say_now and (request := self._endpoint.last_request()) is not None:
                 self._answer()
                 self.send_request(request, retained=True)
 
@@ -345,7 +345,7 @@ class ClientConnection(asyncio.Protocol):
         except VersionRefused:
             self._refuse(_VERSION_REFUSED_311, Reason.UNSUPPORTED_PROTOCOL_VERSION, "neither MQTT 3.1.1 nor 5")
             return
-        if self._door.turns_away():
+        if self._endpoint.turns_clients_away():
             self._refuse(_UNAVAILABLE_311, Reason.SERVER_UNAVAILABLE, "nothing can be stored here")
         elif connect.will is not None and connect.will.qos > 1:
             self._refuse(_VERSION_REFUSED_311, Reason.QOS_NOT_SUPPORTED, "a will at QoS 2")
@@ -360,13 +360,13 @@ class ClientConnection(asyncio.Protocol):
             given = f"landfall-{secrets.token_hex(8)}"
             connect = replace(connect, client_id=given)
         try:
-            gateway = await self._door.logins.gateway(self.address, connect.username, connect.password)
+            gateway = await self._endpoint.logins.gateway(self.address, connect.username, connect.password)
         except Crowded:
             crowded = True
         self._login = None
         if self._transport is None or self._transport.is_closing():
             return
-        if crowded or (gateway is not None and not self._door.has_room(gateway, connect)):
+        if crowded or (gateway is not None and not self._endpoint.has_room(gateway, connect)):
             what = "passwords wait for" if crowded else "connections of"
             self._refuse(_UNAVAILABLE_311, Reason.QUOTA_EXCEEDED, f"too many {what} {connect.username!r}")
         elif gateway is None:
@@ -375,20 +375,20 @@ class ClientConnection(asyncio.Protocol):
             self._let_in(gateway, connect, given)
 
     def _let_in(self, gateway: GatewayLogin, connect: Connect, given: str | None) -> None:
-        self.gateway, self._keep_alive_s, self._heard_at_s = gateway, connect.keep_alive_s, self._door.now_s()
+        self.gateway, self._keep_alive_s, self._heard_at_s = gateway, connect.keep_alive_s, self._endpoint.now_s()
         self._packet_bytes_max = connect.packet_bytes_max
         self.session_expiry_s = min(connect.session_expiry_s, SESSION_S_MAX)
-        joined = self._door.joined(self, connect)
-        self.subscription, settings = joined.subscription, self._door.settings
+        session = self._endpoint.register(self, connect)
+        self.subscription, settings = session.subscription, self._endpoint.settings
         welcome = welcome_properties(settings.receive_max, settings.packet_bytes_max, self.session_expiry_s, given)
         if self._transport is not None:
-            self._transport.write(connack(connect.v5, Reason.SUCCESS, welcome, joined.present))
+            self._transport.write(connack(connect.v5, Reason.SUCCESS, welcome, session.present))
         self.resume("login")
         early, self._early = self._early, []
         self._take(early)
 
     def _refuse(self, code_311: int, reason: Reason, detail: str) -> None:
         if self._transport is not None:
-            self._door.ending(self, detail)
+            self._endpoint.note_ending(self, detail)
             self._transport.write(connack(self._reader.v5, reason if self._reader.v5 else code_311))
             self._close()

@@ -23,7 +23,7 @@ class SessionStart:
     subscription: Subscription | None
 
 
-class Door(Protocol):
+class EndpointApi(Protocol):
     """Interface of the endpoint for its connections."""
 
     settings: EndpointSettings
@@ -37,37 +37,37 @@ class Door(Protocol):
         """Return whether this login may have one more connection."""
         ...
 
-    def turns_away(self) -> bool:
+    def turns_clients_away(self) -> bool:
         """Return whether new clients should use another node."""
         ...
 
-    def renounced(self, connection: ClientConnection) -> None:
+    def cancel_will(self, connection: ClientConnection) -> None:
         """Cancel the will of this connection."""
         ...
 
-    def joined(self, connection: ClientConnection, connect: Connect) -> SessionStart:
+    def register(self, connection: ClientConnection, connect: Connect) -> SessionStart:
         """Register a client that was let in, and return its session.
 
         An older connection of the same client ends, and its session goes on with this one if the client wants it. Its will is published
-        unless it is `renounced`."""
+        unless it is `cancel_will`."""
         ...
 
-    def subscribed(self, connection: ClientConnection, subscription: Subscription | None) -> None:
+    def set_subscription(self, connection: ClientConnection, subscription: Subscription | None) -> None:
         """Set the subscription of this client."""
         ...
 
-    def published(self, sender: MessageSender, messages: list[Publish]) -> None:
+    def take_in(self, sender: MessageSender, messages: list[Publish]) -> None:
         """Hand messages to the pipeline."""
         ...
 
-    def asked(self) -> bytes | None:
+    def last_request(self) -> bytes | None:
         """Return the node's last request to devices; None: nothing yet."""
         ...
 
-    def left(self, connection: ClientConnection) -> None:
+    def unregister(self, connection: ClientConnection) -> None:
         """Process a closed socket; its will is to be published, at once or later."""
         ...
 
-    def ending(self, connection: ClientConnection, detail: str) -> None:
+    def note_ending(self, connection: ClientConnection, detail: str) -> None:
         """Record that the endpoint ends this connection, and why."""
         ...

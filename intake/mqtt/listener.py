@@ -25,10 +25,10 @@ EXHAUSTED_PAUSE_S = 0.2
 _log = logging.getLogger(__name__)
 
 
-class House(Protocol):
+class ConnectionRegistry(Protocol):
     """Receiver of the sockets."""
 
-    def opened(self, connection: ClientConnection) -> bool:
+    def register_socket(self, connection: ClientConnection) -> bool:
         """Register an accepted socket; return False when there is no room for it."""
         ...
 
@@ -36,17 +36,19 @@ class House(Protocol):
         """Close one connection that has not logged in, if there is any, and return whether there was."""
         ...
 
-    def left(self, connection: ClientConnection) -> None:
+    def unregister(self, connection: ClientConnection) -> None:
         """Remove a connection that did not open."""
         ...
 
 
-class Doorway:
+class SocketListener:
     """Listener of the endpoint, on one event loop."""
 
-    def __init__(self, house: House, made: Callable[[str], ClientConnection], tls: ssl.SSLContext | None, handshake_s: float) -> None:
+    def __init__(
+        self, registry: ConnectionRegistry, made: Callable[[str], ClientConnection], tls: ssl.SSLContext | None, handshake_s: float
+    ) -> None:
         """`made` returns the connection for an address; TLS's handshake may take `handshake_s`."""
-        self._house, self._made, self._tls, self._handshake_s = house, made, tls, handshake_s
+        self._registry, self._made, self._tls, self._handshake_s = registry, made, tls, handshake_s
         self._sockets: list[socket.socket] = []
         self._opening: dict[ClientConnection, asyncio.Task[None]] = {}
         self._exhaustion = ExhaustionFilter(time.monotonic)
@@ -110,7 +112,7 @@ class Doorway:
                 self._pause(listening, problem)
                 return
             connection = self._made(address_of(peer))
-            if not self._house.opened(connection):
+            if not self._registry.register_socket(connection):
                 accepted.close()
                 continue
             accepted.setblocking(False)
@@ -133,7 +135,7 @@ class Doorway:
                 return
             _log.log(logging.INFO if isinstance(problem, OSError) else logging.ERROR, "no TLS with %s: %s", connection.address, problem)
         accepted.close()
-        self._house.left(connection)
+        self._registry.unregister(connection)
 
     def _pause(self, listening: socket.socket, problem: OSError) -> None:
         """Pause accepting, because the system gives no more sockets: a connection without a login is closed, and accepting resumes a little
@@ -141,7 +143,7 @@ class Doorway:
         loop = asyncio.get_running_loop()
         if self._exhaustion.due():
             _log.warning("MQTT: %s", exhausted_words(problem))
-        self._house.make_room()
+        self._registry.make_room()
         loop.remove_reader(listening)
         loop.call_later(EXHAUSTED_PAUSE_S, self._go_on, listening)
 

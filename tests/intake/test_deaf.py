@@ -141,22 +141,22 @@ async def test_who_is_in_the_handshake_counts_and_makes_room(tmp_path: Path) -> 
             other.close()
         await eventually(lambda: not one.endpoint._connections)
         assert not one.endpoint._addresses
-        assert one.endpoint._doorway is not None
-        assert not one.endpoint._doorway._opening
+        assert one.endpoint._listener is not None
+        assert not one.endpoint._listener._opening
 
 
 async def test_who_comes_just_as_the_endpoint_ends_is_let_go(tmp_path: Path) -> None:
     """It was accepted, and ends before the event loop has turned to it."""
     async with stand(tmp_path, OPEN) as one:
-        doorway = one.endpoint._doorway
-        assert doorway is not None
+        listener = one.endpoint._listener
+        assert listener is not None
         knocking = socket.create_connection(("127.0.0.1", one.endpoint.port))
-        doorway._accept(doorway._sockets[0])
-        assert len(doorway._opening) == 1
+        listener._accept(listener._sockets[0])
+        assert len(listener._opening) == 1
     with knocking:
         assert await asyncio.to_thread(knocking.recv, 1) == b""
     assert not one.credentials._watching
-    assert (one.endpoint._connections, one.endpoint._addresses, doorway._opening) == (set(), {}, {})
+    assert (one.endpoint._connections, one.endpoint._addresses, listener._opening) == (set(), {}, {})
 
 
 @pytest.fixture

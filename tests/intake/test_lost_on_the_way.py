@@ -161,10 +161,10 @@ async def test_whose_readings_this_disk_took_and_gives_nobody_is_let_go(tmp_path
             assert door is not None
             others._alone_after_s = 0.0
             await eventually(lambda: bool(gateway.disconnects))
-            assert door.turns_away()
+            assert door.turns_clients_away()
             assert not gateway.acknowledged
             gone.rename(segments)
-            await eventually(lambda: not door.turns_away())
+            await eventually(lambda: not door.turns_clients_away())
 
 
 async def test_the_will_of_who_is_gone_is_brought_again_by_the_node(tmp_path: Path, engine: Node) -> None:

@@ -74,7 +74,7 @@ class Ship:
     def _comes(self, one: Stand, disk: StruckDisk) -> Wire:
         connection = ClientConnection(one.endpoint, "127.0.0.1")
         wire = Wire(disk, connection)
-        assert one.endpoint.opened(connection)
+        assert one.endpoint.register_socket(connection)
         connection.connection_made(wire)
         wire.hears(hello(self.next()))
         return wire

@@ -152,7 +152,7 @@ class Aboard:
         self.number += 1
         connection = ClientConnection(endpoint, "127.0.0.1")
         wire = Wire(disk, connection)
-        assert endpoint.opened(connection)
+        assert endpoint.register_socket(connection)
         connection.connection_made(wire)
         wire.hears(hello(self.number))
         return wire
