@@ -68,7 +68,7 @@ def _lines(lines: Mapping[str, Any], time: Spec) -> Spec:
                 "scale": {"domain": there, "range": [[6, 4] if air == "setpoint" else [1, 0] for air in there]},
             },
             "tooltip": [
-                {"field": "at_ms", "type": "temporal", "title": "UTC", "format": "%-d %b %Y %H:%M", "scale": {"type": "utc"}},
+                _MOMENT,
                 {"field": "air", "title": "air"},
                 {"field": "value_c", "title": "°C", "format": ".1f"},
             ],
@@ -103,11 +103,12 @@ def _shocks(shocks: Mapping[str, Any], time: Spec) -> Spec:
         "encoding": {
             "x": time,
             "y": {"value": 6},
-            "tooltip": [{"field": "shock_g", "title": "shock, g", "format": ".1f"}, {"field": "at_ms", "type": "temporal", "title": "UTC"}],
+            "tooltip": [_MOMENT, {"field": "shock_g", "title": "shock, g", "format": ".1f"}],
         },
     }
 
 
+_MOMENT: Spec = {"field": "at_ms", "type": "temporal", "title": "UTC", "format": "%-d %b %Y %H:%M", "scale": {"type": "utc"}}
 _LOOK: Spec = {
     "background": "transparent",
     "font": "Source Sans, sans-serif",

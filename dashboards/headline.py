@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cargo.loss.accounted_boxes import UNHEARD
@@ -11,6 +11,8 @@ from dashboards.api_client import ClockHeard
 from dashboards.markup import Tile
 
 Answer = Mapping[str, Any]
+AGED_MS = 3_600_000
+"""Age from which "no open alerts" is no good news any more, ms of the fleet's time."""
 STILL_WALL_MS = 45_000
 """Spark speaks with every micro-batch and its metrics; nothing for this long by the wall's clock means that it stands still."""
 READING_STREAMS = ("containers", "ships")
@@ -109,8 +111,16 @@ def alerts_tile(counts: Answer, at_ms: int | None, now_at_ms: int) -> Tile:
         "Open alerts",
         texts.number(count),
         " · ".join([*note, texts.as_of(at_ms, now_at_ms)]),
-        "alert" if count else "plain" if at_ms is None else "good",
+        "alert" if count else "plain" if at_ms is None else "good" if now_at_ms - at_ms <= AGED_MS else "warning",
     )
+
+
+def box_alerts_tile(alerts: Sequence[Answer]) -> Tile:
+    """Return the tile of a box with how many of its alerts, open and acknowledged ones, need a person."""
+    acknowledged = sum(one["stage"] == "acknowledged" for one in alerts)
+    count = len(alerts) - acknowledged
+    tone = "alert" if count else "plain" if acknowledged else "good"
+    return Tile("Open alerts", texts.number(count), f"{texts.number(acknowledged)} acknowledged" if acknowledged else "", tone)
 
 
 def spark_tile(status: Answer) -> Tile:

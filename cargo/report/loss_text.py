@@ -61,7 +61,7 @@ def box_texts(box: ReportedBox) -> tuple[str, str]:
     """Return two texts for one box: its description and place; and when and where it was lost, on what evidence."""
     empty = "empty or laden unknown" if box.empty is None else "empty" if box.empty else "laden"
     danger = {"YES": f"dangerous goods UN {', '.join(box.un_numbers)}", "NO": "no dangerous goods", "UNKNOWN": "dangerous goods unknown"}
-    paper = f"from paper: {box.listed}" if box.listed else "on no list"
+    paper = f"from documents: {box.listed}" if box.listed else "on no list"
     what = [
         box.container,
         box.size_type or "type unknown",

@@ -89,10 +89,10 @@ def notice_text(notice: Notice) -> str:
             lines.append("     Not confirmed: no load list or custody record has the container on this ship.")
         if box.became in _LOST and box.lost_at_ms is not None and box.lost_until_ms is not None:
             window = window_text(box.lost_at_ms, box.lost_until_ms)
-            lines.append(f"     {window.capitalize()} (UTC).")
+            lines.append(f"     {window[:1].upper()}{window[1:]} (UTC).")
         if box.latitude_deg is not None and box.longitude_deg is not None:
             where = f"{position_text(box.latitude_deg, 'NS')} {position_text(box.longitude_deg, 'EW')}"
-            lines.append(f"     The ship was then at {where}, reckoned.")
+            lines.append(f"     The ship was then at {where}, estimated.")
     if notice.clock_doubted:
         lines += ["", f"{DOUBTED.capitalize()}."]
     return "\n".join(lines) + "\n"

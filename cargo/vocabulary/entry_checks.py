@@ -60,7 +60,7 @@ _RULES: Mapping[str, Mapping[str, Callable[[Any], str]]] = {
     "load_list": {"ship": _IMO, "port": _LOCODE},
 }
 _OF_BOOKED: Mapping[str, Callable[[Any], str]] = {
-    "container": _needs(is_container, "is no container number of ISO 6346"),
+    "container": _needs(is_container, "is not a valid container number (ISO 6346)"),
     "from_at_ms": _needs(lambda at_ms: 0 <= at_ms <= AT_MS_MAX, "is no time"),
 }
 CHECKED = _RULES.keys()

@@ -397,7 +397,7 @@ def _joined(containers: Collection[BookedContainer]) -> tuple[BookedContainer, .
 
 
 def _need_container(number: str) -> None:
-    _need(is_container(number), f"{number!r} is no container number of ISO 6346")
+    _need(is_container(number), f"{number!r} is not a valid container number (ISO 6346)")
 
 
 def _need_locode(code: str) -> None:

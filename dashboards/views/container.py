@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from cargo.loss.accounted_boxes import UNHEARD
-from dashboards import charts, container_history, digest_rows, map_layers, map_marks, markup, page_tables, texts, theme
+from dashboards import charts, container_history, digest_rows, headline, map_layers, map_marks, markup, page_tables, texts, theme
 from dashboards.api_client import NotThere, address
 from dashboards.views import parts, tab_session
 
@@ -72,7 +72,7 @@ def _live(number: str) -> None:
             st.html(markup.lines(container_history.milestones(milestones["items"], names)) or markup.paragraph("None yet.", muted=True))
             _older(number, milestones)
         if answer["alerts"]:
-            parts.heading("Open alerts", texts.counted(len(answer["alerts"]), "alert"))
+            parts.heading("Alerts", texts.counted(len(answer["alerts"]), "open or acknowledged", "open or acknowledged"))
             parts.alert_list(answer["alerts"], names, now, "container-alert")
 
 
@@ -95,8 +95,7 @@ def _tiles(answer: Answer, lost: Mapping[str, Answer], names: Mapping[str, str],
         booking = answer["booking"]
         way = f"{names.get(booking['from'], booking['from'])} → {names.get(booking['to'], booking['to'])}"
         tiles.append(markup.Tile("Booking", booking["reference"], f"{booking['cargo']} · {way}"))
-    alerts = len(answer["alerts"])
-    tiles.append(markup.Tile("Open alerts", texts.number(alerts), "", "alert" if alerts else "good"))
+    tiles.append(headline.box_alerts_tile(answer["alerts"]))
     return tiles
 
 

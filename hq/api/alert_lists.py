@@ -8,7 +8,7 @@ from typing import IO, Annotated, Any, Literal
 
 import pyarrow as pa
 from fastapi import Depends, Query
-from sqlalchemy import func, or_, select
+from sqlalchemy import or_, select
 
 from cargo.alerts.alert_log import Stage, stage_of
 from cargo.vocabulary.trade_codes import compact_container
@@ -16,7 +16,7 @@ from hq.api.alert_states import counted_by_stage, in_stage
 from hq.api.answer_fields import Fields
 from hq.api.container_rows import Rows
 from hq.api.csv_files import write_tables
-from hq.api.cursors import Key, beginning, beyond, no_cursor, read_cursor, write_cursor
+from hq.api.cursors import Key, beginning, beyond, no_cursor, number_beginning, read_cursor, write_cursor
 from hq.api.services import StoreView
 
 Which = Literal["open", "acknowledged", "closed", "all"]
@@ -112,8 +112,8 @@ class AlertListing:
         for name, column in (("rule", own.c.rule), ("severity", own.c.severity), ("box", own.c.topic), ("incident", own.c.incident_id)):
             if wanted := getattr(self, name).strip():
                 asked = asked.where(column == wanted)
-        if begins := compact_container(self.q):
-            asked = asked.where(beginning(func.upper(own.c.topic), begins))
+        if compact_container(self.q):
+            asked = asked.where(number_beginning(own.c.topic, self.q))
         boxes = look.sight.containers().subquery()
         if ship := self.ship.strip():
             aboard = select(boxes.c.number).where(boxes.c.place_kind == "ship", boxes.c.place_id == ship)

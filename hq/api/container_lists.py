@@ -8,14 +8,14 @@ from typing import IO, Annotated, Any, Literal
 
 import pyarrow as pa
 from fastapi import Depends
-from sqlalchemy import func, or_, select
+from sqlalchemy import func, select
 
 from cargo.vocabulary.trade_codes import compact_container
 from hq.api.alert_states import in_stage
 from hq.api.answer_fields import Fields, container_fields, position_at_ms
 from hq.api.container_rows import Rows
 from hq.api.csv_files import write_tables
-from hq.api.cursors import INT_MAX, INT_MIN, TEXT_MAX, Key, beginning, beyond, no_cursor, read_cursor, write_cursor
+from hq.api.cursors import INT_MAX, INT_MIN, TEXT_MAX, Key, beyond, no_cursor, number_beginning, read_cursor, write_cursor
 from hq.api.muster_answers import judge_of
 from hq.api.services import StoreView
 
@@ -98,9 +98,8 @@ class Listing:
         labelled = (column.label(f"sort_{place}") for place, column in enumerate(columns[:-1]))
         asked = select(own, *labelled).where(*beyond(columns, key, descending=order.descending))
         asked = asked.order_by(*(column.desc() if order.descending else column for column in columns))
-        if begins := compact_container(self.q):
-            number, written = func.upper(own.c.number), self.q.strip().encode().upper().decode()  # A to Z alone, as in both databases
-            asked = asked.where(or_(beginning(number, written), beginning(number, begins)))
+        if compact_container(self.q):
+            asked = asked.where(number_beginning(own.c.number, self.q))
         if self.place:
             kind, _, identity = self.place.partition("/")
             asked = asked.where(own.c.standing == kind, own.c.place_id == identity)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, and_, tuple_
+from sqlalchemy import ColumnElement, and_, func, or_, tuple_
 
+from cargo.vocabulary.trade_codes import compact_container
 from hq.api.error_answers import ApiError
 
 LIMIT_DEFAULT = 50
@@ -53,6 +54,13 @@ def beginning(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
     """Return the condition that a text begins with `text`, to the letter. Such texts are adjacent in the order of bytes, so an index finds
     them."""
     return and_(column >= text, column < text + TEXT_MAX)
+
+
+def number_beginning(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
+    """Return the condition that a container number begins with `text` as it is or without blanks, dashes and dots; A to Z in either
+    case, in both databases alike."""
+    number, written = func.upper(column), text.strip().encode().upper().decode()
+    return or_(beginning(number, written), beginning(number, compact_container(text)))
 
 
 def no_cursor() -> ApiError:

@@ -270,7 +270,7 @@ def _numbers(file: Path) -> set[str]:
         ) from None
     if wrong := sorted(line for line in lines if not is_container(line)):
         raise Misuse(
-            f"{file}: no container number: {', '.join(wrong[:20])}",
+            f"{file}: not a valid container number: {', '.join(wrong[:20])}",
             hint="one valid number of ISO 6346 a line",
             code="container_number_invalid",
         )

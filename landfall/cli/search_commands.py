@@ -63,7 +63,7 @@ def write_search_area(
             say(f"{properties['told']}: {properties['share']:.0%} within {properties['area_nm2']:,.0f} nm² after {hours} h")
     say(f"{file}: {NOTE}")
     for since_ms, until_ms in unknown:
-        say(f"{forecast} says nothing of {utc(since_ms)} to {utc(until_ms)}: reckoned from what is nearest in time")
+        say(f"{forecast} says nothing of {utc(since_ms)} to {utc(until_ms)}: estimated from what is nearest in time")
 
 
 def _segment(lost: list[str]) -> LossSegment:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cargo.report.loss_form import Filled
 from cargo.report.loss_report import Content, Head, LossReport, ReportedBox, State
 from cargo.report.owner_notice import Notice, notice_text, notices
-from cargo.vocabulary.instants import DOUBTED
+from cargo.vocabulary.instants import DOUBTED, window_text
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Custody, Entry, NoticeStage, Ship
 from cargo.vocabulary.registry_fold import Registry
 from cargo.vocabulary.trade_codes import make_container
@@ -131,6 +131,13 @@ def content() -> tuple[Content, Registry]:
     spans = tuple(BookedContainer(number, START_MS) for number in NUMBERS[:2])
     booking = Booking("BK-1", "duckworks", "Toys", "toy ducks", "JPTYO", "GBLON", containers=spans)
     return Content({}, lost, (), ()), Registry([Entry("booking", "BK-1", 1, START_MS, "clerk", booking)])
+
+
+def test_a_notice_says_when_and_that_its_place_is_estimated() -> None:
+    told, registry = content()
+    window = window_text(LOST_AT_MS, LOST_AT_MS + 60_000)
+    text = notice_text(notices([report(told, "draft")], registry, "drafted")[0])
+    assert f"     B{window[1:]} (UTC).\n" in text
 
 
 @pytest.mark.parametrize("told_from", SEEN)

@@ -78,6 +78,8 @@ def test_everything_has_its_age() -> None:
     assert tile("Open alerts", {**spark_stands, "projector": age(fleet_ms=120_000)}).note == "as of 2 min ago"
     acknowledged = headline.alerts_tile({"open_alerts": 0, "acknowledged_alerts": 12}, NOW_MS, NOW_MS)
     assert (acknowledged.value, acknowledged.note[:3], acknowledged.tone) == ("0", "12 ", "good")
+    aged = headline.alerts_tile({"open_alerts": 0, "acknowledged_alerts": 0}, NOW_MS - 2 * headline.AGED_MS, NOW_MS)
+    assert (aged.tone, aged.note) == ("warning", "as of 2 h ago"), "what nobody has looked at since is no good news"
     unknown = headline.alerts_tile({"open_alerts": 0, "acknowledged_alerts": 0}, None, NOW_MS)
     assert unknown.tone == "plain", "of what is not known yet no number is good"
     assert headline.own_tiles(fleet(as_of_at_ms=NOW_MS - 60_000))[2].note == "as of 1 min ago"
@@ -159,3 +161,12 @@ def test_what_the_pages_lack_is_said_on_each() -> None:
     told = [{"process": name, "node": "hq", "troubles": [f"{name} lacks some"]} for name in ("projector", "analytics", "fanout")]
     assert headline.lacks(status() | {"processes": told}) == ["projector lacks some", "analytics lacks some"]
     assert headline.lacks(status(age(600_000, 600_000)) | {"processes": told}) == ["projector lacks some"]
+
+
+def test_an_acknowledged_alert_of_a_box_is_not_open() -> None:
+    told = [
+        headline.box_alerts_tile([{"stage": stage} for stage in stages]) for stages in ((), ("acknowledged",), ("open", "acknowledged"))
+    ]
+    assert [(one.value, one.note, one.tone) for one in told] == [
+        *(("0", "", "good"), ("0", "1 acknowledged", "plain"), ("1", "1 acknowledged", "alert"))
+    ]

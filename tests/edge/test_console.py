@@ -368,7 +368,7 @@ def test_link_and_backlog_say_what_waits_and_since_when(bridge: Bridge, tmp_path
 
 def test_a_wrong_password_gets_a_sentence_and_nothing_of_the_ship(bridge: Bridge) -> None:
     tab = bridge.enter(password="not the right one")
-    expect(tab.page.get_by_role("alert")).to_contain_text("Wrong user name or password")
+    expect(tab.page.get_by_role("alert")).to_contain_text("Wrong username or password")
     expect(tab.page.get_by_text("accounted for")).to_have_count(0)
     bridge.windows.close()
 

@@ -42,6 +42,8 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     fleet = Fleet(folder)
     fill(fleet)
     fleet.alert("ship-one", DUCKS[0], f"{SHIP}-old", at_ms=NOW_MS - 9 * HOUR_MS)
+    for state in ("raised", "cleared"):
+        fleet.alert("ship-one", "SOC-12", f"{SHIP}-soc", state, NOW_MS - 8 * HOUR_MS, rule="shock", severity="WARNING", incident_id=None)
     temperature(fleet, "raised", NOW_MS - 5 * HOUR_MS, **COLD)
     temperature(fleet, "acknowledged", NOW_MS - 4 * HOUR_MS, **COLD | {"by": "Mira", "note": "a plug is out"})
     temperature(fleet, "updated", NOW_MS - 3 * HOUR_MS, **HOT)
@@ -141,7 +143,8 @@ def test_a_flood_is_one_alert(client: httpx.Client) -> None:
         ({"incident": "i-1"}, {"a-duck", "a-foreign", "a-ship"}),
         ({"q": DUCKS[0][:10].lower()}, {f"{SHIP}-old"}),
         ({"state": "acknowledged"}, set()),
-        ({"state": "closed"}, set()),
+        ({"state": "closed"}, {f"{SHIP}-soc"}),
+        ({"state": "closed", "q": "soc-1"}, {f"{SHIP}-soc"}),
     ],
 )
 def test_the_list_is_filtered(client: httpx.Client, asked: dict[str, str], found: set[str]) -> None:

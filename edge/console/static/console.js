@@ -118,7 +118,7 @@ export async function ask(path, body = null) {
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
   if (answer.status === 401) {
-    leave("Wrong user name or password. The operator of the node creates logins with landfall credential add.");
+    leave("Wrong username or password. The operator of the node creates logins with landfall credential add.");
   }
   throw new Error(told.problem || `the node answered ${answer.status}`);
 }
