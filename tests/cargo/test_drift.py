@@ -203,7 +203,7 @@ def test_all_that_is_wrong_with_a_forecast_is_told_together() -> None:
     text = (
         CSV + "soon,1,2,,\n2026-05-01T07:00:00,1,2,,\n2026-05-01T08:00:00Z,fresh,2,,\n2026-05-01T09:00:00Z,5,400,,\n" + CSV.splitlines()[1]
     )
-    with pytest.raises(BadEntry) as told:
+    with refusal(BadEntry, "forecast_unreadable") as told:
         read_forecast(text)
     lines = str(told.value).splitlines()
     assert [line.split(":")[0].strip() for line in lines[1:]] == ["line 4", "line 5", "line 6", "line 7", "line 8"]

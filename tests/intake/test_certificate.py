@@ -39,11 +39,9 @@ def no_certificate(folder: Path) -> tuple[Path, Path]:
 @pytest.mark.parametrize("files", [missing, another_key, no_certificate])
 async def test_it_is_told_with_its_files(tmp_path: Path, files: Callable[[Path], tuple[Path, Path]]) -> None:
     certificate, key = files(tmp_path)
-    with refusal(Misuse, "certificate_not_loaded") as raised:
+    with refusal(Misuse, "certificate_not_loaded", certificate, key):
         async with stand(tmp_path, EndpointSettings(port=0, tls_certificate=certificate, tls_key=key)):
             raise AssertionError("it listens")
-    assert str(certificate) in str(raised.value)
-    assert str(key) in str(raised.value)
 
 
 async def shown_at(port: int) -> str:

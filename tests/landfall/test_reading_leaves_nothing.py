@@ -206,5 +206,6 @@ def test_a_database_that_is_no_database_leaves_no_connection(tmp_path: Path) -> 
     index, log = tmp_path / INDEX_NAME, tmp_path / f"{INDEX_NAME}-wal"
     index.write_bytes(b"no database" * 1_000)
     log.write_bytes(b"no log" * 1_000)
-    with pytest.raises(Exception, match="not a database"):
+    with pytest.raises(sqlite3.DatabaseError) as refused:
         connect_to_read(index, 1.0)
+    assert refused.value.sqlite_errorcode == sqlite3.SQLITE_NOTADB

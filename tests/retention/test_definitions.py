@@ -116,9 +116,10 @@ def test_every_problem_is_told_at_once() -> None:
         "access": "role:claims",
         "owner": "me",
     }
-    with pytest.raises(ValueError, match="a definition is of") as told:
+    with pytest.raises(ValueError, match=repr("No Stream")) as told:
         read_fields("No Stream", value)
     problems = str(told.value).splitlines()
+    assert repr("No Stream") in problems[0]
     fields = [problem.partition(":")[0] for problem in problems[1:]]
     assert fields == [
         *["owner", "retention", "retention", "retention", "home", "replicate", "replicate", "replicate"],
