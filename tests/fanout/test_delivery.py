@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 from pydantic import SecretStr, ValidationError
 
@@ -57,8 +58,11 @@ def test_a_message_without_an_offset_is_not_written(kafka: Kafka, hq: Headquarte
     name = f"unheard-{hq.log.origin.generation:x}"
     fanout = make(kafka, hq, {"brokers": way.address}, partitions=1, transactional_id=name)
     fanout.start()
-    with pytest.raises(RetryLater, match=r"no broker said where a record of landfall\.containers"):
+    with refusal(RetryLater, "kafka_failed", "landfall.containers") as unheard:
         fanout.step()
+    cause = unheard.value.__cause__
+    assert isinstance(cause, KafkaException)
+    assert cause.args[0].code() == KafkaError._INCONSISTENT
     assert way.refused_left == 0
     fanout.start()
     assert fanout.step() == len(wanted)
