@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from pydantic import SecretStr
 
+from edge.links import link_choice
 from edge.links.link_choice import LinkChoice
 from edge.links.port_probe import POSITION_COUNTS_MS
 from edge.settings import Headquarters, PortOfCall
@@ -159,7 +161,8 @@ async def test_what_the_crew_wishes_for_holds_over_the_end_of_the_node(tmp_path:
     (ship.settings.folder / "link.wish").write_text("AUSYD")
     async with at_sea(tmp_path, hq, free_port(), NEW_MS) as (ship, choice):
         assert choice.wish == "auto"
-        assert "'AUSYD'" in caplog.text
+        warned = [record.args for record in caplog.records if (record.name, record.levelname) == (link_choice.__name__, "WARNING")]
+        assert (ship.settings.folder / "link.wish", "AUSYD", ["JPTYO", "auto", "lan", "none", "satellite"], "auto") in warned
         await until(lambda: over(ship) == {"hq": "satellite"})
     await hq.stop()
 
@@ -170,5 +173,7 @@ async def test_on_a_disk_that_takes_nothing_the_wish_holds_until_the_node_ends(t
         (ship.settings.folder / "link.draft").mkdir()
         choice.choose("none")
         await until(lambda: over(ship) == {})
-        assert "until the node ends" in caplog.text
+        warned = [record.args for record in caplog.records if (record.name, record.levelname) == (link_choice.__name__, "WARNING")]
+        assert ("none", ship.settings.folder / "link.wish", ANY) in warned
+        assert not (ship.settings.folder / "link.wish").exists()
     await hq.stop()

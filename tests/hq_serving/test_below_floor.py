@@ -100,7 +100,7 @@ def test_a_consumer_that_starts_from_nothing_only_notes_where_it_begins(
         new.start()
         assert new.step() == 1
     assert running.troubles == {}
-    assert "begins above" in caplog.text
+    assert ("alerts", f"alerts:{fleet.logs['ship-one'].origin} 0..3") in [record.args for record in caplog.records]
 
 
 def test_a_node_without_a_place_is_reported_at_the_start(fleet: Fleet) -> None:

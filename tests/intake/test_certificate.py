@@ -59,10 +59,15 @@ async def test_one_in_its_place_is_shown_while_the_node_runs(
         looked.append(content)
         return describe(content)
 
+    def logged() -> list[tuple[object, ...]]:
+        """The door, and what does not load or which certificate it shows from now on."""
+        own = [record for record in caplog.records if record.module == "certificate_renewal"]
+        return [record.args for record in own if isinstance(record.args, tuple)]
+
     monkeypatch.setattr(certificate_renewal, "describe", noted)
     monkeypatch.setattr(certificate_renewal, "LOOK_EVERY_S", 0.01)
     caplog.set_level(logging.INFO, "landfall.node")
-    certificate, key = self_signed(tmp_path)
+    door, (certificate, key) = "the MQTT endpoint", self_signed(tmp_path)
     before = certificate.read_text()
     async with stand(tmp_path, EndpointSettings(port=0, tls_certificate=certificate, tls_key=key)) as one:
         port = one.endpoint.port
@@ -72,10 +77,10 @@ async def test_one_in_its_place_is_shown_while_the_node_runs(
         new_certificate, new_key = self_signed(tmp_path / "new", days=2)
         after = new_certificate.read_text()
         new_certificate.replace(certificate)
-        await eventually(lambda: "the certificate of the MQTT endpoint is not renewed" in caplog.text)
+        await eventually(lambda: [(name, getattr(problem, "code", "")) for name, problem in logged()] == [(door, "certificate_not_loaded")])
         assert await shown_at(port) == before
         new_key.replace(key)
-        await eventually(lambda: "the MQTT endpoint shows another certificate from now on" in caplog.text)
+        await eventually(lambda: logged()[1:] == [(door, certificate)])
         assert await shown_at(port) == after
         await eventually(lambda: looked.count(after.encode()) > 3)
     assert ["certificate" in report for report in one.reports] == [True, True], "of each once, however often it is looked at"

@@ -13,7 +13,7 @@ from landfall.node.peers.trust_on_first_use import FILE_NAME, OTHER_KEY, introdu
 from landfall.node.services.signing_job import KEY_NAME
 from streams.integrity.signing_keys import key_text
 from streams.log import Append
-from streams.model.errors import NotAllowed
+from streams.model.errors import Misuse, NotAllowed
 from streams.model.records import Record, to_batch
 from streams.replication.receiver import FORGED, UNCOVERED
 from tests.landfall.commands import run
@@ -167,6 +167,8 @@ async def test_a_line_that_is_no_key_is_told_of_and_stops_no_node(tmp_path: Path
     tokyo = key_text(STRANGER.public)
     (tmp_path / "hq" / FILE_NAME).write_text(f"ship-a=quack\ntokyo={tokyo}\n")
     hq = await node("hq", tmp_path)
-    assert "a line of" in caplog.text
+    path = tmp_path / "hq" / FILE_NAME
+    problems = [record.args[1] for record in caplog.records if isinstance(record.args, tuple) and path in record.args]
+    assert {problem.code for problem in problems if isinstance(problem, Misuse)} == {"public_key_invalid"}
     assert (hq.has_met("ship-a"), hq.has_met("tokyo")) == (False, True)
     await hq.stop()

@@ -44,7 +44,7 @@ async def test_files_that_can_not_be_read_end_no_background_work(
     for commit in range(1, pieces):
         await ship.append([readings(10 * commit, 10)])
     await until(lambda: min(count(ship, "upkeep_refused"), count(ship, "verifying_interrupted")) >= 5)
-    await until(lambda: "what is due could not be signed" in caplog.text)
+    await until(lambda: "'code': 'signing_failed'" in caplog.text)
     await ship.append([readings(10 * pieces, 10)])
     assert sum(1 for _ in ship.log.spans("containers", ship.log.origin)) == pieces + 1
     give()
@@ -52,7 +52,7 @@ async def test_files_that_can_not_be_read_end_no_background_work(
     assert ship.log.history("MSKU1234565").rows.num_rows == 10 * (pieces + 1)
     verified = count(ship, "verified_rounds")
     await until(lambda: count(ship, "verified_rounds") > verified)
-    for code in ("upkeep_refused", "log_not_verified"):
+    for code in ("upkeep_refused", "log_not_verified", "signing_failed"):
         [problem] = reasons(ship, code)
         assert "0000000001.segment" in problem
         assert os.strerror(errno.EISDIR) in problem
