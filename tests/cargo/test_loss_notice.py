@@ -138,6 +138,7 @@ def test_a_notice_says_when_and_that_its_place_is_estimated() -> None:
     window = window_text(LOST_AT_MS, LOST_AT_MS + 60_000)
     text = notice_text(notices([report(told, "draft")], registry, "drafted")[0])
     assert f"     B{window[1:]} (UTC).\n" in text
+    assert "reckoned" not in text
 
 
 @pytest.mark.parametrize("told_from", SEEN)

@@ -157,7 +157,8 @@ def test_incident_report_and_notice_name_one_window_of_loss(blows: bool) -> None
     for box, window in zip(report.content.lost, windows, strict=True):
         assert (window[0] == window[1]) is blows
         assert details[box.container].startswith(f"lost {window_text(*window)}; ")
-        assert f"B{window_text(*window)[1:]}" in told
+        window_words = window_text(*window)
+        assert f"{window_words[0].upper()}{window_words[1:]}" in told
 
 
 def test_a_ship_that_was_told_nothing_and_measured_nothing_still_reports_what_she_missed() -> None:
