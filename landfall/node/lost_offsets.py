@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from streams.config.roles import Peer
@@ -56,12 +56,18 @@ class Losing:
 @dataclass(frozen=True, slots=True)
 class PeerClaims:
     """The claims of peers about one origin of a stream. `settled`: per peer in session what it needs no more; `floors`: the offset below
-    which it has dropped everything; `known`: all nodes that may have the records.
+    which it has dropped everything; `known`: all nodes that may have the records; `gone`: what it considers gone, and so does not hold.
     """
 
     settled: Mapping[str, RangeSet]
     floors: Mapping[str, int]
     known: Collection[str]
+    gone: Mapping[str, RangeSet] = field(default_factory=dict)
+
+    def held_by(self, node: str) -> RangeSet:
+        """Return what that node, if it is in session, says it holds."""
+        held = self.settled.get(node, RangeSet()).without(self.dropped_by(node))
+        return held.without(self.gone.get(node, RangeSet()))
 
     def dropped_by(self, node: str) -> RangeSet:
         """Return what that node, if it is in session, has dropped."""
@@ -105,7 +111,7 @@ def missing(log: Log, me: Peer, key: Key, said: PeerClaims) -> Losing | None:
 
 def _meaning(key: Key, one: OriginLedger, asked: RangeSet, said: PeerClaims, reason: GoneReason) -> Losing:
     lost = asked.without(one.settled())
-    peers = {peer: holds for peer, settled in said.settled.items() if (holds := settled.common(lost).without(said.dropped_by(peer)))}
+    peers = {peer: holds for peer in said.settled if (holds := said.held_by(peer).common(lost))}
     ends = [one.settled().end(), *(settled.end() for settled in said.settled.values())]
     away = tuple(sorted(set(said.known) - set(said.settled)))
     return Losing(key, lost, asked.common(one.held), peers, away, max(ends), reason)

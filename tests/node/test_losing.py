@@ -165,6 +165,27 @@ async def test_what_its_living_origin_dropped_is_declared_once_nobody_holds_it(
         await asyncio.gather(tokyo.stop(), hq.stop())
 
 
+async def test_what_a_peer_declared_gone_it_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
+    """A second port never had them and considers them gone: that keeps nobody from declaring them, while its claim is not believed yet."""
+    tokyo, hq, sydney = await started("tokyo", tmp_path), await started("hq", tmp_path), await started("sydney", tmp_path)
+    key = STREAM, tokyo.log.origin
+    try:
+        await tokyo.append([readings(0, 20)])
+        tokyo.log.trim(*key, 12)
+        sydney.log.declare_gone(*key, 0, 12, "expired")
+        tokyo.link([address("tokyo", "hq", hq.url)])
+        sydney.link([address("sydney", "hq", hq.url)])
+        await until(lambda: key[1] in hq.log.ledger(STREAM) and hq.log.ledger(STREAM)[key[1]].held.count() == 8)
+        await until(lambda: "sydney" in hq.links.sessions())
+        await until(lambda: list(hq.links.sessions()["sydney"].sender.track(key).gone) == [(0, 12)])
+        away = [word for node in ("ducks", "ship-a", "singapore") for word in ("--without", node)]
+        code, out, complaint = await asyncio.to_thread(called_at, hq, monkeypatch, capsys, "missing", "--declare", *away)
+        assert code == 0, out + complaint
+        assert hq.log.ledger(STREAM)[key[1]].gone["expired"] == RangeSet([(0, 12)])
+    finally:
+        await asyncio.gather(tokyo.stop(), hq.stop(), sydney.stop())
+
+
 async def test_what_a_peer_still_holds_is_not_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
     hq = await started("hq", tmp_path)
     try:

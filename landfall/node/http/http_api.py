@@ -269,8 +269,9 @@ class HttpApi:
     def _said(self, key: Key) -> PeerClaims:
         links = self._node.links
         senders = {name: session.sender for name, session in links.sessions().items()}
-        floors = {name: one.track(key).floor for name, one in senders.items() if key in one.settled_by_peer()}
-        return PeerClaims(links.settled(key), floors, [peer.node for peer in self._node.settings.known])
+        tracks = {name: one.track(key) for name, one in senders.items() if key in one.settled_by_peer()}
+        floors, gone = {name: one.floor for name, one in tracks.items()}, {name: one.gone.copy() for name, one in tracks.items()}
+        return PeerClaims(links.settled(key), floors, [peer.node for peer in self._node.settings.known], gone)
 
     async def _missing(self, request: web.Request) -> web.Response:
         node = self._node
