@@ -50,6 +50,9 @@ STOP_S_MAX = 5
 IDLE_S_MAX = 60
 """Time after which an idle connection is closed, seconds. Clients keep one for a shorter time (httpx for 5 s), and so never ask on one that
 is just being closed."""
+ACCEPTS_MAX = 100
+"""Maximum number of connections accepted at a time. As often asyncio tries in vain, each second, where no file can be opened any more:
+uvicorn's own 2,048 keep half a core busy with it."""
 ENDPOINTS = {
     "Session": session,
     "Fleet and map": fleet,
@@ -143,6 +146,7 @@ def served(app: FastAPI, *, port: int = 0, proxies: Collection[str] = (), shown:
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(proxies),
         ssl_context_factory=None if shown is None else lambda *_: shown.context,
+        backlog=ACCEPTS_MAX,
         timeout_keep_alive=IDLE_S_MAX,
         timeout_graceful_shutdown=STOP_S_MAX,
         log_config=None,

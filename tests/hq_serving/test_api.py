@@ -10,8 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from hq.api.accounts import Account, Accounts
+from hq.api.app import ACCEPTS_MAX, served
 from hq.api.examples import EXAMPLES
 from streams.model.records import Record
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
@@ -380,3 +382,8 @@ def test_the_reference_shows_every_endpoint_and_asks_nobody(client: httpx.Client
         assert f"<b>{method.upper()}</b> <code>{path}</code>" in answer.text
     assert '"access_token"' not in answer.text
     assert client.get("/redoc").status_code == 404
+
+
+def test_out_of_file_descriptors_it_tries_no_oftener_than_a_node() -> None:
+    """asyncio accepts so often at a time before it pauses for a second; what it then says is filtered (`test_listening.py`)."""
+    assert served(FastAPI()).config.backlog == ACCEPTS_MAX == 100
